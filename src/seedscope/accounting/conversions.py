@@ -1,0 +1,152 @@
+"""From Rényi divergences to (epsilon, delta), for a whole run of DP-SGD, and back to the noise it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seedscope.accounting.sampled_gaussian import Relation, sampled_gaussian_rdp
+from seedscope.errors import SeedscopeError, require, require_count, require_positive, require_probability
+
+DEFAULT_ORDERS: tuple[float, ...] = (
+    *(1 + tenth / 10 for tenth in range(1, 100)),
+    *map(float, range(11, 64)),
+    *(128.0, 256.0, 512.0, 1024.0),
+)
+"""The orders over which an epsilon is minimised unless others are given."""
+
+_LARGEST_NOISE = 1e8
+_TOLERANCE = 1e-6
+
+
+def rdp_to_epsilon(rdp: ArrayLike, orders: ArrayLike, delta: ArrayLike) -> np.ndarray:
+    """Return the smallest epsilon at `delta` that the Rényi divergences prove, rounded up.
+
+    `ε = min_α D_α + ln((α−1)/α) − (ln δ + ln α)/(α−1)`; and ε = 0 where `√(1 − e^(−D_α)) ≤ δ`, because that bounds the
+    total variation distance.
+
+    Args:
+        rdp: divergences, the last axis along `orders`; infinite values are allowed and ignored.
+        orders: one axis of orders α > 1.
+        delta: in (0, 1), broadcasts with the leading axes of `rdp`.
+
+    >>> orders = np.array([2.0, 8.0, 16.0, 32.0])
+    >>> float(rdp_to_epsilon(orders / 2, orders, 1e-5).round(4))     # the Gaussian mechanism with σ = 1; exact: 4.377
+    5.2141
+
+    Canonne, Kamath & Steinke 2020, "The discrete Gaussian for differential privacy", Proposition 12; the second part
+    is the Bretagnolle–Huber inequality.
+    """
+    require_probability("delta", delta)
+    alpha, divergence = np.asarray(orders, float), np.asarray(rdp, float)
+    require(alpha > 1, f"orders must be above 1, got {alpha}.")
+    require(divergence >= 0, "rdp must be at least 0 and not NaN.")
+    require(
+        alpha.ndim == 1 and alpha.size > 0 and divergence.shape[-1:] == alpha.shape,
+        f"rdp must have one value per order on its last axis, got shapes {divergence.shape} and {alpha.shape}.",
+    )
+    d = np.asarray(delta, float)[..., None]
+    tail = (np.log(d) + np.log(alpha)) / (alpha - 1)
+    epsilon = divergence + np.log1p(-1 / alpha) - tail
+    epsilon += 4 * np.finfo(float).eps * (divergence + np.abs(tail) + 1)
+    indistinguishable = -np.expm1(-divergence) <= d**2 * (1 - 1e-15)
+    return np.maximum(np.where(indistinguishable, 0.0, epsilon), 0.0).min(axis=-1)[()]
+
+
+def dpsgd_epsilon(
+    noise_multiplier: ArrayLike,
+    sampling_probability: ArrayLike,
+    steps: ArrayLike,
+    delta: ArrayLike,
+    orders: ArrayLike = DEFAULT_ORDERS,
+    relation: Relation = "add_or_remove",
+) -> np.ndarray:
+    """Return the data-independent epsilon of DP-SGD with Poisson batches, a proved upper bound, rounded up.
+
+    Args:
+        noise_multiplier: noise standard deviation over the clipping norm, σ > 0; all arguments broadcast.
+        sampling_probability: chance q of each example to be in a batch. Shuffled batches are *not* Poisson batches:
+            this bound does not hold for them.
+        steps: number of steps, at least 1.
+        delta: in (0, 1).
+        orders: Rényi orders to minimise over, one axis.
+        relation: `"add_or_remove"` or `"replace_one"`.
+
+    >>> float(dpsgd_epsilon(1.0, 0.01, 1000, 1e-5).round(3))
+    2.101
+
+    Abadi et al. 2016; Mironov et al. 2019; Canonne et al. 2020.
+    """
+    require(np.asarray(steps) >= 1, f"steps must be at least 1, got {steps!r}.")
+    noise, q = (np.asarray(value, float)[..., None] for value in (noise_multiplier, sampling_probability))
+    step_rdp = sampled_gaussian_rdp(1.0, noise, q, orders, relation)
+    return rdp_to_epsilon(np.asarray(steps, float)[..., None] * step_rdp, orders, delta)
+
+
+def dpsgd_noise_multiplier(
+    epsilon: float,
+    delta: float,
+    sampling_probability: float,
+    steps: int,
+    orders: ArrayLike = DEFAULT_ORDERS,
+    relation: Relation = "add_or_remove",
+) -> float:
+    """Return the smallest noise multiplier that makes DP-SGD (epsilon, delta)-private, rounded up by at most 1e-6.
+
+    >>> noise = dpsgd_noise_multiplier(epsilon=2.0, delta=1e-5, sampling_probability=0.01, steps=1000)
+    >>> round(noise, 3), bool(dpsgd_epsilon(noise, 0.01, 1000, 1e-5) <= 2.0)
+    (1.022, True)
+    """
+    require_positive("epsilon", epsilon)
+    require_probability("sampling_probability", sampling_probability, closed=True)
+    require(
+        sampling_probability > 0, "sampling_probability must be above 0: without sampling there is nothing to hide."
+    )
+    require_count("steps", steps)
+
+    def private(noise: float) -> bool:
+        return bool(dpsgd_epsilon(noise, sampling_probability, steps, delta, orders, relation) <= epsilon)
+
+    return _smallest_noise(private, f"epsilon={epsilon:g} at delta={delta:g}")
+
+
+def pld_epsilon(noise_multiplier: float, sampling_probability: float, steps: int, delta: float) -> float:
+    """Return the epsilon of DP-SGD by its privacy-loss distribution: tighter than Rényi orders, add-or-remove only.
+
+    A baseline that shows how much the Rényi accounting gives away; an upper bound (pessimistic discretisation).
+    Needs the optional package dp-accounting: `pip install "seedscope[pld]"`.
+
+    Koskela, Jälkö & Honkela 2020; Doroshenko et al. 2022.
+    """
+    require_positive("noise_multiplier", noise_multiplier)
+    require_probability("sampling_probability", sampling_probability, closed=True)
+    require_count("steps", steps)
+    require_probability("delta", delta)
+    try:
+        from dp_accounting.pld import privacy_loss_distribution as pld
+    except ImportError:
+        raise SeedscopeError(
+            'pld_epsilon needs the package dp-accounting, which is not installed; run: pip install "seedscope[pld]".'
+        ) from None
+    if sampling_probability == 0:
+        return 0.0
+    one_step = pld.from_gaussian_mechanism(noise_multiplier, sampling_prob=sampling_probability)
+    return float(one_step.self_compose(steps).get_epsilon_for_delta(delta))
+
+
+def _smallest_noise(private: Callable[[float], bool], goal: str) -> float:
+    """Return the smallest noise that is private, by doubling and then bisection on the logarithm, from above."""
+    upper = 1.0
+    while not private(upper):
+        upper *= 2
+        if upper > _LARGEST_NOISE:
+            raise SeedscopeError(f"no noise multiplier up to {_LARGEST_NOISE:g} reaches {goal}; give larger orders.")
+    lower = upper / 2
+    while private(lower) and lower > 1 / _LARGEST_NOISE:
+        lower, upper = lower / 2, lower
+    while upper > lower * (1 + _TOLERANCE):
+        middle = float(np.sqrt(lower * upper))
+        lower, upper = (lower, middle) if private(middle) else (middle, upper)
+    return upper

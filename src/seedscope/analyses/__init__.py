@@ -1,0 +1,1 @@
+"""Pure functions of arrays: they never train and never import each other."""

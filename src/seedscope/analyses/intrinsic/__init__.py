@@ -1,0 +1,157 @@
+"""Intrinsic privacy of SGD: does the seed move the weights more than any person's record, and what does that hide?
+
+    distances, sensitivity, spread        what the seed and what one record do to the weights
+    bounds                                what theory says about both
+    privacy, from_ensemble                the epsilon they amount to: an estimate, never a guarantee
+    growth                                were enough models trained?
+    normality, noise                      is the seed's noise Gaussian, Laplace, heavy-tailed?
+    seed_against_data                     clusters, maps and trajectories of weights
+    augmentation                          the utility that the seed's own noise saves
+
+Papers: IP1 and IP2, "An Empirical Study on the Intrinsic Privacy of SGD", first and second version.
+"""
+
+from seedscope.analyses.intrinsic.augmentation import (
+    AugmentedUtility,
+    augmented_noise_scale,
+    augmented_utility,
+    linear_accuracy,
+)
+from seedscope.analyses.intrinsic.bounds import (
+    VariabilityBound,
+    epochs_begun,
+    logistic_lipschitz,
+    logistic_smoothness,
+    sgd_sensitivity_bound,
+    sgd_variability_bound,
+)
+from seedscope.analyses.intrinsic.distances import (
+    Distances,
+    SeedAndDataDistances,
+    data_distances,
+    pairwise_distances,
+    seed_and_data_distances,
+    seed_distances,
+)
+from seedscope.analyses.intrinsic.from_ensemble import (
+    checkpoint_weights,
+    checkpoints,
+    distances_along_training,
+    intrinsic_privacy,
+    intrinsic_privacy_along_training,
+    sensitivity_bound_of,
+)
+from seedscope.analyses.intrinsic.growth import Growth, maximum_growth
+from seedscope.analyses.intrinsic.noise import (
+    Correlations,
+    Histogram,
+    NoiseDistribution,
+    TailIndex,
+    correlations,
+    laplace_anderson_darling,
+    least_gaussian_weights,
+    noise_distribution,
+    tail_index,
+)
+from seedscope.analyses.intrinsic.normality import (
+    HenzeZirkler,
+    HenzeZirklerSubsets,
+    WeightTests,
+    henze_zirkler,
+    henze_zirkler_power,
+    henze_zirkler_subsets,
+    shapiro_wilk,
+)
+from seedscope.analyses.intrinsic.privacy import (
+    Bootstrap,
+    IntrinsicPrivacy,
+    Refused,
+    intrinsic_privacy_from_weights,
+    pairwise_epsilon,
+)
+from seedscope.analyses.intrinsic.seed_against_data import (
+    Clusters,
+    Trajectories,
+    WeightMap,
+    cluster_models,
+    controlled_weights,
+    weight_map,
+    weight_trajectories,
+)
+from seedscope.analyses.intrinsic.sensitivity import (
+    EmpiricalSensitivity,
+    empirical_sensitivity,
+    extrapolated_sensitivity,
+)
+from seedscope.analyses.intrinsic.spread import (
+    ResampledVariability,
+    Variability,
+    bootstrap_shares,
+    resampled_variability,
+    variability,
+    variability_growth,
+)
+
+__all__ = [
+    "AugmentedUtility",
+    "Bootstrap",
+    "Clusters",
+    "Correlations",
+    "Distances",
+    "EmpiricalSensitivity",
+    "Growth",
+    "HenzeZirkler",
+    "HenzeZirklerSubsets",
+    "Histogram",
+    "IntrinsicPrivacy",
+    "NoiseDistribution",
+    "Refused",
+    "ResampledVariability",
+    "SeedAndDataDistances",
+    "TailIndex",
+    "Trajectories",
+    "Variability",
+    "VariabilityBound",
+    "WeightMap",
+    "WeightTests",
+    "augmented_noise_scale",
+    "augmented_utility",
+    "bootstrap_shares",
+    "checkpoint_weights",
+    "checkpoints",
+    "cluster_models",
+    "controlled_weights",
+    "correlations",
+    "data_distances",
+    "distances_along_training",
+    "empirical_sensitivity",
+    "epochs_begun",
+    "extrapolated_sensitivity",
+    "henze_zirkler",
+    "henze_zirkler_power",
+    "henze_zirkler_subsets",
+    "intrinsic_privacy",
+    "intrinsic_privacy_along_training",
+    "intrinsic_privacy_from_weights",
+    "laplace_anderson_darling",
+    "least_gaussian_weights",
+    "linear_accuracy",
+    "logistic_lipschitz",
+    "logistic_smoothness",
+    "maximum_growth",
+    "noise_distribution",
+    "pairwise_distances",
+    "pairwise_epsilon",
+    "resampled_variability",
+    "seed_and_data_distances",
+    "seed_distances",
+    "sensitivity_bound_of",
+    "sgd_sensitivity_bound",
+    "sgd_variability_bound",
+    "shapiro_wilk",
+    "tail_index",
+    "variability",
+    "variability_growth",
+    "weight_map",
+    "weight_trajectories",
+]

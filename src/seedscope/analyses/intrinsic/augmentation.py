@@ -1,0 +1,157 @@
+"""Augmented output perturbation: the noise that SGD brings itself need not be added (IP1 Alg. 1, Tables 4, 5 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtr
+
+from seedscope.accounting import classical_gaussian_noise_scale, gaussian_noise_scale
+from seedscope.analyses.intrinsic.weight_grid import blocks
+from seedscope.errors import require, require_positive, require_probability, unknown_name
+from seedscope.number import Number
+
+Accuracy = Callable[[np.ndarray], np.ndarray]  # weights [model, parameter] → accuracy [model]
+Formula = Literal["analytic", "classical"]
+NOISE_SCALES = {"analytic": gaussian_noise_scale, "classical": classical_gaussian_noise_scale}
+
+
+@dataclass(frozen=True, eq=False)
+class AugmentedUtility:
+    """Accuracies [model] of the same models without noise, with all of it (SGD_d) and with what SGD lacks (SGD_r).
+
+    `share_of_gap` is how much of the accuracy that the full noise costs is won back; None where it costs none. The
+    p-values are of one-sided paired t-tests over models: SGD_r above SGD_d, noiseless above SGD_d.
+    """
+
+    epsilon: float
+    noise_target: float
+    noise_augmented: float
+    noiseless: np.ndarray
+    deterministic: np.ndarray
+    augmented: np.ndarray
+    gain: Number
+    share_of_gap: Number | None
+    p_value_gain: float
+    p_value_cost: float
+
+
+def augmented_noise_scale(noise_target: ArrayLike, noise_intrinsic: ArrayLike) -> np.ndarray:
+    """Return `√max(0, σ_target² − σ_i²)`: the noise to add where SGD brings σ_i of its own.
+
+    That the sum is as private as σ_target rests on SGD's noise being Gaussian, isotropic and independent of the data:
+    an estimate, no proof.
+
+    >>> float(augmented_noise_scale(5.0, 3.0)), float(augmented_noise_scale(1.0, 3.0))
+    (4.0, 0.0)
+
+    IP1 Eq. (2) and Algorithm 1.
+    """
+    target, own = np.asarray(noise_target, float), np.asarray(noise_intrinsic, float)
+    require((target >= 0) & (own >= 0), "noise scales must be at least 0.")
+    return np.sqrt(np.maximum((target - own) * (target + own), 0.0))
+
+
+def augmented_utility(
+    weights: ArrayLike,
+    accuracy: Accuracy,
+    *,
+    sensitivity: float,
+    noise_intrinsic: float,
+    epsilon: float,
+    delta: float,
+    formula: Formula = "analytic",
+    seed: int = 0,
+) -> AugmentedUtility:
+    """Return what accuracy is saved by adding only the noise that SGD lacks.
+
+    Every model gets one normal draw, scaled to each noise level, so that the differences are due to the level alone.
+
+    Args:
+        weights: [model, parameter]; the papers take 500 models.
+        accuracy: a function from weights [model, parameter] to accuracies [model]; see `linear_accuracy`.
+        sensitivity: Δ, the theoretical bound or an empirical one.
+        noise_intrinsic: σ_i, the variability of SGD with varied initialisation.
+        epsilon, delta: the privacy aimed at.
+        formula: "analytic", or "classical" for the papers' tables (proved for epsilon below 1 only).
+        seed: of the normal draws.
+
+    >>> features, labels = np.array([[1.0, 1.0], [-1.0, 1.0]]), np.array([1, 0])
+    >>> models = np.tile([2.0, 0.0], (200, 1))
+    >>> found = augmented_utility(models, linear_accuracy(features, labels), sensitivity=1.0, noise_intrinsic=3.0,
+    ...                           epsilon=1.0, delta=1e-5)
+    >>> round(found.noise_target, 2), round(found.noise_augmented, 2), found.noiseless.mean().item()
+    (3.73, 2.22, 1.0)
+
+    IP1 §4, Tables 4 and 7.
+    """
+    array = np.asarray(weights, float)
+    require(array.ndim == 2, f"weights must have the axes [model, parameter], got the shape {array.shape}.")
+    require(len(array) >= 3, f"the comparison needs at least 3 models, got {len(array)}; train more seeds.")
+    require_positive("epsilon", epsilon)
+    require_probability("delta", delta)
+    if formula not in NOISE_SCALES:
+        raise unknown_name("formula", formula, NOISE_SCALES)
+    target = float(NOISE_SCALES[formula](sensitivity, epsilon, delta))
+    added = float(augmented_noise_scale(target, noise_intrinsic))
+    normal = np.random.default_rng(seed).standard_normal(array.shape)
+    noiseless, full, less = (np.asarray(accuracy(array + scale * normal), float) for scale in (0.0, target, added))
+    return AugmentedUtility(
+        epsilon=float(epsilon),
+        noise_target=target,
+        noise_augmented=added,
+        noiseless=noiseless,
+        deterministic=full,
+        augmented=less,
+        gain=Number(float(np.mean(less - full)), "estimate"),
+        share_of_gap=_share_of_gap(noiseless, full, less),
+        p_value_gain=_p_value(less, full),
+        p_value_cost=_p_value(noiseless, full),
+    )
+
+
+def _share_of_gap(noiseless: np.ndarray, full: np.ndarray, less: np.ndarray) -> Number | None:
+    """Return (SGD_r − SGD_d)/(noiseless − SGD_d) of the means, or None where noise costs nothing."""
+    gap = float(np.mean(noiseless - full))
+    return Number(float(np.mean(less - full)) / gap, "estimate") if gap > 0 else None
+
+
+def _p_value(larger: np.ndarray, smaller: np.ndarray) -> float:
+    """Return the one-sided p-value that the first is larger, 1 where the two are equal everywhere."""
+    difference = larger - smaller
+    error = difference.std(ddof=1) / np.sqrt(len(difference))
+    if error == 0:
+        return 1.0 if difference[0] <= 0 else 0.0
+    return float(stdtr(len(difference) - 1, -difference.mean() / error))
+
+
+def linear_accuracy(features: ArrayLike, labels: ArrayLike, *, classes: int = 2) -> Accuracy:
+    """Return the function from weights [model, parameter] of linear models to their accuracies [model].
+
+    Args:
+        features: [example, column], columns in the order of the parameters, the bias column of ones among them.
+        labels: [example], 0 … classes − 1.
+        classes: two have one score per example (class 1 where it is above 0); more have parameters ordered as [class,
+            column].
+
+    >>> accuracy = linear_accuracy([[1.0, 1.0], [-2.0, 1.0]], [1, 0])
+    >>> accuracy(np.array([[1.0, 0.0], [0.0, 1.0]])).tolist()
+    [1.0, 0.5]
+    """
+    rows, truth = np.asarray(features, float), np.asarray(labels)
+    require(rows.ndim == 2 and len(rows) == len(truth), "features must be [example, column], with one label per row.")
+
+    def of_block(weights: np.ndarray) -> np.ndarray:
+        if classes == 2:
+            return np.mean((weights @ rows.T > 0) == (truth == 1), axis=1)
+        scores = weights.reshape(len(weights), classes, -1) @ rows.T
+        return np.mean(scores.argmax(axis=1) == truth, axis=1)
+
+    def accuracy(weights: np.ndarray) -> np.ndarray:
+        return np.concatenate([of_block(weights[block]) for block in blocks(len(weights), 8 * classes * len(rows))])
+
+    return accuracy

@@ -1,0 +1,365 @@
+"""The intrinsic epsilon of SGD: its sensitivity and its own randomness, read as a Gaussian mechanism (IP1, IP2).
+
+Every epsilon here is an *estimate*: it takes the weights' distribution to be Gaussian with the measured spread, and a
+sensitivity that is measured on some people, or proved for another quantity than the one that the noise hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seedscope.accounting import classical_gaussian_epsilon, gaussian_epsilon
+from seedscope.analyses.intrinsic.distances import data_distances
+from seedscope.analyses.intrinsic.sensitivity import (
+    EmpiricalSensitivity,
+    empirical_sensitivity,
+    extrapolated_sensitivity,
+)
+from seedscope.analyses.intrinsic.spread import (
+    ResampledVariability,
+    Variability,
+    bootstrap_shares,
+    resampled_variability,
+    variability,
+)
+from seedscope.analyses.intrinsic.weight_grid import checked_weights
+from seedscope.errors import SeedscopeError, require_count, require_probability, unknown_name
+from seedscope.number import Number
+
+VariabilityName = Literal["flat", "min", "eigen"]
+VARIABILITIES = ("flat", "min", "max", "eigen")
+SENSITIVITIES = ("bound", "strict", "all_pairs", "extrapolated")
+FORMULAS = {"analytic": gaussian_epsilon, "classical": classical_gaussian_epsilon}
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The reason why a number is not given."""
+
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class IntrinsicPrivacy:
+    """What the seed hides: sensitivities, variabilities and the epsilons they amount to; None where refused.
+
+    `refused` has the reason for each None, by attribute. The `epsilon_…` attributes use the variability named in
+    `variability_used`; `epsilon()` gives every other combination. `stability` has the smallest and the largest value of
+    each variability over the data sets of the grid (IP1 Table 6, IP2 Table 5). `sensitivity_…` intervals resample the
+    seeds; for a maximum they only say how far it rests on single seeds.
+    """
+
+    sensitivity_bound: Number | None
+    sensitivity_strict: Number
+    sensitivity_all_pairs: Number
+    sensitivity_extrapolated: Number | None
+    variability_flat: Number
+    variability_min: Number
+    variability_max: Number
+    variability_eigen: Number | None
+    delta: Number
+    epsilon_bound: Number | None
+    epsilon_strict: Number | None
+    epsilon_all_pairs: Number | None
+    epsilon_all_pairs_classical: Number | None
+    epsilons: Mapping[tuple[str, str, str], Number]
+    refused: Mapping[str, str]
+    stability: Mapping[str, tuple[float, float]]
+    variability_used: str
+    seeds: int
+    neighbours: int
+    parameters: int
+    init: str | None = None
+    step: int | None = None
+    relation: str = "replace_one"
+
+    def epsilon(self, sensitivity: str, variability: str, formula: str = "analytic") -> Number:
+        """Return the epsilon of a sensitivity (bound, strict, all_pairs, extrapolated), variability and formula.
+
+        Raises with the reason where one of the two was refused.
+        """
+        for kind, name, known in (
+            ("sensitivity", sensitivity, SENSITIVITIES),
+            ("variability", variability, VARIABILITIES),
+            ("formula", formula, tuple(FORMULAS)),
+        ):
+            if name not in known:
+                raise unknown_name(kind, name, known)
+        if (found := self.epsilons.get((sensitivity, variability, formula))) is not None:
+            return found
+        reasons = (self.refused.get(f"sensitivity_{sensitivity}"), self.refused.get(f"variability_{variability}"))
+        raise SeedscopeError(" ".join(reason for reason in reasons if reason))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what JSON needs: every number with its kind, every refusal with its reason."""
+        result: dict[str, Any] = {}
+        for name in (field.name for field in fields(self) if field.name != "epsilons"):
+            value = getattr(self, name)
+            result[name] = value.as_dict() if isinstance(value, Number) else value
+        result["refused"], result["stability"] = dict(self.refused), {k: list(v) for k, v in self.stability.items()}
+        result["epsilons"] = [
+            {"sensitivity": sensitivity, "variability": spread, "formula": formula, **number.as_dict()}
+            for (sensitivity, spread, formula), number in self.epsilons.items()
+        ]
+        return result
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How intervals over seeds are made: percentiles of `draws` resamplings of the seeds."""
+
+    confidence: float = 0.95
+    draws: int = 500
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _Resampled:
+    """A number with its bootstrap values [draw], or one value for all draws."""
+
+    number: Number
+    draws: np.ndarray
+
+
+NO_BOUND = Refused("no theoretical bound was given.")
+DEFAULT_BOOTSTRAP = Bootstrap()
+
+
+def intrinsic_privacy_from_weights(
+    weights: ArrayLike,
+    examples: int,
+    *,
+    sensitivity_bound: Number | Refused = NO_BOUND,
+    delta: float | None = None,
+    variability_used: VariabilityName = "flat",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    neighbours_are_random: bool = True,
+    seed_names: Sequence[object] | None = None,
+    drop_diverged: bool = False,
+) -> IntrinsicPrivacy:
+    """Return the intrinsic privacy of one grid of weights.
+
+    Args:
+        weights: [seed, dataset, parameter], dataset 0 the base D, the others its neighbours D_i.
+        examples: N, rows of the training data.
+        sensitivity_bound: the theoretical sensitivity, or why there is none; see `sgd_sensitivity_bound`.
+        delta: default 1/N².
+        variability_used: "flat" (IP1), "min" (IP2) or "eigen" (conservative where weights correlate) for `epsilon_…`.
+        bootstrap: how intervals over seeds are made.
+        neighbours_are_random: whether they were drawn uniformly; otherwise nothing is extrapolated to all people.
+        seed_names: how to name seeds in an error.
+        drop_diverged: leave out seeds with weights that are not finite; otherwise they are an error.
+
+    >>> rng = np.random.default_rng(0)
+    >>> grid = rng.normal(scale=0.1, size=(200, 1, 3)) + np.array([0.0, 0.01, -0.01])[:, None]
+    >>> found = intrinsic_privacy_from_weights(grid, examples=1000)
+    >>> round(found.sensitivity_strict.value, 4), round(found.sensitivity_all_pairs.value, 4)
+    (0.0173, 0.0346)
+    >>> round(found.variability_flat.value, 2), found.epsilon_strict.kind, found.refused["sensitivity_bound"]
+    (0.1, 'estimate', 'no theoretical bound was given.')
+
+    IP1 Algorithm 2 and Table 3; IP2 Algorithm 1 and Table 4, with errata: exact epsilon, strict pairs beside all pairs.
+    """
+    array = checked_weights(weights, seed_names=seed_names, drop_diverged=drop_diverged, least_datasets=2)
+    require_count("examples", examples, at_least=2)
+    if variability_used not in ("flat", "min", "eigen"):
+        raise unknown_name("variability", variability_used, ("flat", "min", "eigen"))
+    chosen_delta = 1 / examples**2 if delta is None else delta
+    require_probability("delta", chosen_delta)
+    shares = bootstrap_shares(len(array), bootstrap.draws, bootstrap.seed)
+    spread = variability(array)
+    people = examples if neighbours_are_random else None
+    parts = _Parts(
+        _sensitivities(empirical_sensitivity(array), sensitivity_bound, people, shares, bootstrap.confidence),
+        _variabilities(spread, resampled_variability(array, shares), array.shape, bootstrap.confidence),
+    )
+    return _assembled(parts, chosen_delta, variability_used, bootstrap.confidence, _stability(spread), array.shape)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The sensitivities and variabilities by name, or why they are refused."""
+
+    sensitivities: Mapping[str, _Resampled | Refused]
+    variabilities: Mapping[str, _Resampled | Refused]
+
+    def numbers(self) -> dict[str, Number | Refused]:
+        """Return the numbers and refusals by attribute."""
+        named = {f"sensitivity_{name}": value for name, value in self.sensitivities.items()}
+        named |= {f"variability_{name}": value for name, value in self.variabilities.items()}
+        return {name: value if isinstance(value, Refused) else value.number for name, value in named.items()}
+
+
+def _assembled(
+    parts: _Parts,
+    delta: float,
+    variability_used: str,
+    confidence: float,
+    stability: Mapping[str, tuple[float, float]],
+    shape: tuple[int, ...],
+) -> IntrinsicPrivacy:
+    """Return the result object: numbers, None where refused, and the reasons."""
+    epsilons = _epsilons(parts, delta, confidence)
+    numbers = parts.numbers()
+    numbers |= _chosen_epsilons(epsilons, numbers, variability_used)
+    given: dict[str, Any] = {name: None if isinstance(one, Refused) else one for name, one in numbers.items()}
+    return IntrinsicPrivacy(
+        **given,
+        delta=Number(delta, "proved", note="chosen"),
+        epsilons=epsilons,
+        refused={name: value.reason for name, value in numbers.items() if isinstance(value, Refused)},
+        stability=stability,
+        variability_used=variability_used,
+        seeds=shape[0],
+        neighbours=shape[1] - 1,
+        parameters=shape[2],
+    )
+
+
+def _sensitivities(
+    found: EmpiricalSensitivity, bound: Number | Refused, people: int | None, shares: np.ndarray, confidence: float
+) -> dict[str, _Resampled | Refused]:
+    """Return the four sensitivities with their bootstrap values over seeds."""
+    return {
+        "bound": bound if isinstance(bound, Refused) else _Resampled(bound, np.full(len(shares), float(bound))),
+        "strict": _maximum(found.strict_by_seed, shares, confidence),
+        "all_pairs": _maximum(found.all_pairs_by_seed, shares, confidence),
+        "extrapolated": _extrapolated(found, bound, people, shares, confidence),
+    }
+
+
+def _maximum(by_seed: np.ndarray, shares: np.ndarray, confidence: float) -> _Resampled:
+    """Return the largest of the seeds' values, and the largest in each bootstrap sample."""
+    draws = np.where(shares > 0, by_seed, -np.inf).max(axis=1)
+    return _Resampled(_number(float(by_seed.max()), draws, confidence), draws)
+
+
+def _extrapolated(
+    found: EmpiricalSensitivity, bound: Number | Refused, people: int | None, shares: np.ndarray, confidence: float
+) -> _Resampled | Refused:
+    """Return the extrapolation to all people, not above the proved bound."""
+    if people is None:
+        return Refused("people chosen by name say nothing about all the others.")
+    try:
+        number = extrapolated_sensitivity(found.strict_by_neighbour, people, confidence=confidence)
+    except SeedscopeError as error:
+        return Refused(str(error))
+    if isinstance(bound, Number) and bound.kind == "proved" and number.value > bound.value:
+        number = Number(bound.value, "estimate", note=f"{number.note}, cut at the proved bound")
+    return _Resampled(number, np.full(len(shares), number.value))
+
+
+def _variabilities(
+    spread: Variability, resampled: ResampledVariability, shape: tuple[int, ...], confidence: float
+) -> dict[str, _Resampled | Refused]:
+    """Return the variabilities with their bootstrap values over seeds."""
+    result: dict[str, _Resampled | Refused] = {
+        "flat": _resampled(spread.flat.min(), resampled.flat, confidence),
+        "min": _resampled(spread.smallest.min(), resampled.smallest, confidence),
+        "max": _resampled(spread.largest.max(), resampled.largest, confidence),
+    }
+    seeds, _, parameters = shape
+    if spread.eigen is None or resampled.eigen is None:
+        return result | {
+            "eigen": Refused(
+                f"the smallest eigenvalue of the covariance needs more seeds than parameters, got {seeds} seeds and "
+                f"{parameters} parameters; train more seeds."
+            )
+        }
+    # With d parameters and n seeds the smallest eigenvalue is low by about (1 − √(d/n))² (Marchenko & Pastur 1967).
+    low = 1 - np.sqrt(parameters / seeds)
+    note = (
+        f"low by a factor of about {low:.2g} for uncorrelated weights, since {seeds} seeds are few" if low < 0.8 else ""
+    )
+    return result | {"eigen": _resampled(spread.eigen.min(), resampled.eigen, confidence, note)}
+
+
+def _resampled(value: float, draws: np.ndarray, confidence: float, note: str = "") -> _Resampled:
+    """Return the number with its interval and its bootstrap values."""
+    return _Resampled(_number(float(value), draws, confidence, note), draws)
+
+
+def _number(value: float, draws: np.ndarray, confidence: float, note: str = "") -> Number:
+    """Return an estimate with the percentile interval of its bootstrap values, widened to hold the estimate."""
+    tail = (1 - confidence) / 2
+    lower, upper = np.quantile(draws, (tail, 1 - tail))
+    return Number(value, "estimate", min(float(lower), value), max(float(upper), value), confidence, note)
+
+
+def _epsilons(parts: _Parts, delta: float, confidence: float) -> dict[tuple[str, str, str], Number]:
+    """Return epsilon for every sensitivity, variability and formula that was not refused."""
+    result = {}
+    for sensitivity, size in parts.sensitivities.items():
+        for name, spread in parts.variabilities.items():
+            if isinstance(size, Refused) or isinstance(spread, Refused):
+                continue
+            ratio = _number(
+                float(_ratio(size.number.value, spread.number.value)), _ratio(size.draws, spread.draws), confidence
+            )
+            for formula in FORMULAS:
+                result[sensitivity, name, formula] = _epsilon(ratio, formula, delta)
+    return result
+
+
+def _ratio(sensitivity: ArrayLike, noise_scale: ArrayLike) -> np.ndarray:
+    """Return Δ/σ: 0 where nothing moves, infinite where something moves and no noise hides it."""
+    size, spread = np.asarray(sensitivity, float), np.asarray(noise_scale, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(size == 0, 0.0, size / spread)
+
+
+def _epsilon(ratio: Number, formula: str, delta: float) -> Number:
+    """Return the epsilon of a ratio Δ/σ with its interval: epsilon grows with the ratio."""
+    values = np.array([ratio.value, ratio.lower, ratio.upper], float)
+    finite = np.isfinite(values)
+    epsilon = np.full(3, np.inf)
+    epsilon[finite] = FORMULAS[formula](values[finite], 1.0, delta)
+    value, lower, upper = (float(one) for one in epsilon)
+    note = "classical formula, unproved above 1" if formula == "classical" else ""
+    return Number(value, "estimate", lower, upper, ratio.confidence, note)
+
+
+def _chosen_epsilons(
+    epsilons: Mapping[tuple[str, str, str], Number], numbers: Mapping[str, Number | Refused], spread: str
+) -> dict[str, Number | Refused]:
+    """Return the epsilons with an attribute of their own, or why they are refused."""
+    result: dict[str, Number | Refused] = {}
+    for attribute, sensitivity, formula in (
+        ("epsilon_bound", "bound", "analytic"),
+        ("epsilon_strict", "strict", "analytic"),
+        ("epsilon_all_pairs", "all_pairs", "analytic"),
+        ("epsilon_all_pairs_classical", "all_pairs", "classical"),
+    ):
+        parts = (numbers[f"sensitivity_{sensitivity}"], numbers[f"variability_{spread}"])
+        reasons = [part.reason for part in parts if isinstance(part, Refused)]
+        result[attribute] = Refused(" ".join(reasons)) if reasons else epsilons[sensitivity, spread, formula]
+    return result
+
+
+def _stability(spread: Variability) -> dict[str, tuple[float, float]]:
+    """Return the smallest and the largest value of each variability over the data sets."""
+    named = {"flat": spread.flat, "min": spread.smallest, "max": spread.largest, "eigen": spread.eigen}
+    return {name: (float(v.min()), float(v.max())) for name, v in named.items() if v is not None}
+
+
+def pairwise_epsilon(weights: ArrayLike, noise_scale: float, delta: float, *, strict: bool = True) -> np.ndarray:
+    """Return the epsilon of every single pair of neighbouring data sets, [seed, pair]: a distribution, not its worst.
+
+    Args:
+        weights: [seed, dataset, parameter], dataset 0 the base.
+        noise_scale: the variability to compare with.
+        delta: in (0, 1).
+        strict: pairs (D, D_i); otherwise all pairs (D_i, D_j) as in the papers.
+
+    >>> grid = np.array([[0.0], [1.0], [0.0]]) * np.ones((3, 1, 1))
+    >>> pairwise_epsilon(grid, noise_scale=1.0, delta=1e-5)[0].round(2).tolist()
+    [4.38, 0.0]
+
+    IP1 App. C, Eq. (9).
+    """
+    return gaussian_epsilon(data_distances(weights, strict=strict), noise_scale, delta)

@@ -1,0 +1,129 @@
+"""The empirical sensitivity: how far one person's record moved the weights at most, in the models trained (IP2 §4.1).
+
+A maximum over some people and some seeds underestimates the maximum over all. `maximum_growth` shows by how much it
+still grows, `extrapolated_sensitivity` guesses where it would end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seedscope.analyses.intrinsic.distances import pairwise_distances
+from seedscope.analyses.intrinsic.weight_grid import blocks, checked_weights
+from seedscope.errors import require, require_count
+from seedscope.number import Number
+
+LEAST_MAXIMA = 20  # people needed before a tail is fitted to them
+
+
+@dataclass(frozen=True, eq=False)
+class EmpiricalSensitivity:
+    """Largest distances Δ_S: strictly between D and D_i, and over all pairs of data sets as in the papers.
+
+    Arrays: per seed [seed]; per neighbour [neighbour], the largest over seeds; per weight [parameter].
+    """
+
+    strict: float
+    all_pairs: float
+    strict_by_seed: np.ndarray
+    all_pairs_by_seed: np.ndarray
+    strict_by_neighbour: np.ndarray
+    strict_by_weight: np.ndarray
+    all_pairs_by_weight: np.ndarray
+
+
+def empirical_sensitivity(weights: ArrayLike) -> EmpiricalSensitivity:
+    """Return the largest distances between models of one seed and neighbouring data, exact over all pairs.
+
+    Pairs (D, D_i) differ in one position; pairs (D_i, D_j), which the papers use, differ in two, so that their maximum
+    can be up to twice as large. Per weight it is the largest change of that weight alone.
+
+    Args:
+        weights: [seed, dataset, parameter], dataset 0 the base.
+
+    >>> grid = np.array([[0.0], [1.0], [-2.0]]) * np.ones((3, 1, 1))
+    >>> found = empirical_sensitivity(grid)
+    >>> found.strict, found.all_pairs, found.strict_by_neighbour.tolist()
+    (2.0, 3.0, [1.0, 2.0])
+    """
+    array = checked_weights(weights, least_datasets=2)
+    seeds, datasets, parameters = array.shape
+    strict = np.empty((seeds, datasets - 1))
+    strict_by_weight, range_by_weight = np.zeros(parameters), np.zeros(parameters)
+    for block in blocks(seeds, 16 * datasets * parameters):
+        moved = array[block].astype(float)
+        moved -= moved[:, :1]
+        strict[block] = np.linalg.norm(moved[:, 1:], axis=-1)
+        np.maximum(strict_by_weight, np.abs(moved).max(axis=(0, 1)), out=strict_by_weight)
+        np.maximum(range_by_weight, np.ptp(moved, axis=1).max(axis=0), out=range_by_weight)
+    all_pairs_by_seed = np.array([pairwise_distances(models).max() for models in array])
+    return EmpiricalSensitivity(
+        strict=float(strict.max()),
+        all_pairs=float(all_pairs_by_seed.max()),
+        strict_by_seed=strict.max(axis=1),
+        all_pairs_by_seed=all_pairs_by_seed,
+        strict_by_neighbour=strict.max(axis=0),
+        strict_by_weight=strict_by_weight,
+        all_pairs_by_weight=range_by_weight,
+    )
+
+
+def extrapolated_sensitivity(
+    maxima: ArrayLike, people: int, *, confidence: float = 0.95, draws: int = 500, bootstrap_seed: int = 0
+) -> Number:
+    """Return a guess of the strict sensitivity over all `people`, from the maxima of some of them: an estimate.
+
+    The people trained on were drawn uniformly, so their largest distances over seeds are a sample of all people's. A
+    generalised Pareto tail is fitted above their median by probability-weighted moments (Hosking & Wallis 1987); its
+    1 − 1/people quantile is returned, never below the largest seen. The interval resamples the people; it does not
+    cover the chance that the tail is of another kind, nor seeds that were not drawn.
+
+    Args:
+        maxima: [neighbour], each one's largest Δ_S over seeds; at least 20.
+        people: rows of the training data.
+        confidence, draws, bootstrap_seed: of the bootstrap interval.
+
+    >>> found = extrapolated_sensitivity(np.linspace(0.01, 1, 100), people=10_000)
+    >>> print(round(found.value, 1), found.kind)
+    1.0 estimate
+    """
+    values = np.sort(np.asarray(maxima, float))
+    require(values.ndim == 1, f"maxima must have one axis, [neighbour], got the shape {values.shape}.")
+    require(
+        values.size >= LEAST_MAXIMA,
+        f"the extrapolation needs at least {LEAST_MAXIMA} neighbours, got {values.size}; train more neighbours.",
+    )
+    require_count("people", people, at_least=values.size)
+    rng = np.random.default_rng(bootstrap_seed)
+    drawn = np.sort(rng.choice(values, size=(draws, values.size)), axis=1)
+    value = max(values[-1], float(_tail_quantile(values[None], people)[0]))
+    tail = (1 - confidence) / 2
+    lower, upper = np.quantile(np.maximum(_tail_quantile(drawn, people), drawn[:, -1]), (tail, 1 - tail))
+    note = f"generalised Pareto tail of {values.size} neighbours, extrapolated to {people}"
+    return Number(value, "estimate", min(float(lower), value), max(float(upper), value), confidence, note)
+
+
+def _tail_quantile(ordered: np.ndarray, people: int) -> np.ndarray:
+    """Return the 1 − 1/people quantile of Pareto tails fitted above the medians of sorted samples [draw, value]."""
+    n = ordered.shape[1]
+    k = n // 2
+    threshold = ordered[:, n - k - 1]
+    shape, scale = _pareto_fit(ordered[:, n - k :] - threshold[:, None])
+    log_ratio = np.log(people * k / n)
+    bent = np.abs(shape) > 1e-9
+    safe = np.where(bent, shape, 1.0)
+    return threshold + scale * np.where(bent, np.expm1(safe * log_ratio) / safe, log_ratio)
+
+
+def _pareto_fit(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return shape ξ and scale of generalised Pareto fits to sorted samples [draw, value] ≥ 0, by weighted moments."""
+    n = ordered.shape[1]
+    above = (n - np.arange(1, n + 1)) / (n - 1)  # unbiased weight of the i-th smallest for E[X(1 − F(X))]
+    a0, a1 = ordered.mean(axis=1), (above * ordered).mean(axis=1)
+    gap = a0 - 2 * a1
+    flat = gap <= 1e-12 * np.maximum(a0, 1e-300)  # all values equal: nothing to extrapolate
+    safe = np.where(flat, 1.0, gap)
+    return np.where(flat, 0.0, 2 - a0 / safe), np.where(flat, 0.0, 2 * a0 * a1 / safe)

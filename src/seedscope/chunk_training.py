@@ -1,0 +1,114 @@
+"""What a worker does: train one chunk of a plan and return its records as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seedscope.mechanisms import CONVEX, AugmentedOutputPerturbation, Mechanism, Relation, Setting
+from seedscope.streams import normals
+
+Arrays = dict[str, np.ndarray]
+ChunkTrainer = Callable[[np.ndarray, np.ndarray], Arrays]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What training needs of a plan, apart from the chunk; rows and labels have the spare example last."""
+
+    fingerprint: str
+    mechanism: Mechanism
+    model: Any
+    classes: int
+    setting: Setting
+    relation: Relation
+    root_seed: int
+    inits: tuple[str, ...]
+    steps: tuple[int, ...]
+    scores_at_checkpoints: bool
+    rows: np.ndarray
+    labels: np.ndarray
+    probe_rows: np.ndarray
+    probe_labels: np.ndarray
+
+
+_trainers: dict[str, ChunkTrainer] = {}
+
+
+def train_chunk(job: Job, seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
+    """Return the records [seed, neighbour, init, ...] of a chunk; the job is prepared once in each process."""
+    if job.fingerprint not in _trainers:
+        _trainers.clear()
+        _trainers[job.fingerprint] = _prepare(job)
+    return _trainers[job.fingerprint](seeds, neighbours)
+
+
+def _prepare(job: Job) -> ChunkTrainer:
+    """Return the function that trains the job's chunks."""
+    if isinstance(job.mechanism, CONVEX):
+        return _convex(job)
+    return _augmented(job) if isinstance(job.mechanism, AugmentedOutputPerturbation) else _gradient(job)
+
+
+def _gradient(job: Job) -> ChunkTrainer:
+    """Return the trainer for gradient steps."""
+    from seedscope.training import train_sgd
+
+    network = job.model.network(job.rows.shape[1:], job.classes)
+    probes = (job.probe_rows, job.probe_labels) if len(job.probe_rows) else None
+
+    def train(seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
+        return train_sgd(
+            job.mechanism, network, job.relation, job.root_seed, seeds, neighbours, job.inits, job.steps, job.rows,
+            job.labels, probes, job.scores_at_checkpoints,
+        )  # fmt: skip
+
+    return train
+
+
+def _augmented(job: Job) -> ChunkTrainer:
+    """Return the trainer for SGD whose weights get the noise that the seed lacks, and are scored with it."""
+    from seedscope.training import score_block, train_sgd
+
+    mechanism: AugmentedOutputPerturbation = job.mechanism
+    network = job.model.network(job.rows.shape[1:], job.classes)
+
+    def train(seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
+        records = train_sgd(
+            mechanism.sgd, network, job.relation, job.root_seed, seeds, neighbours, job.inits, job.steps, job.rows,
+            job.labels, None,
+        )  # fmt: skip
+        weights = records["weights"]
+        noise = mechanism.added_noise() * normals(job.root_seed, "augmentation", seeds, weights.shape[-1])
+        weights = (weights + noise[:, None, None, None, :]).astype(np.float32)
+        if not len(job.probe_rows):
+            return {"weights": weights}
+        models = weights[..., -1, :].reshape(len(seeds), -1, weights.shape[-1])
+        scored = score_block(network, models, (job.probe_rows, job.probe_labels))
+        shaped = {name: np.asarray(one).reshape(*weights.shape[:3], *one.shape[2:]) for name, one in scored.items()}
+        return {"weights": weights, **shaped}
+
+    return train
+
+
+def _convex(job: Job) -> ChunkTrainer:
+    """Return the trainer for minimisers."""
+    from seedscope.perturbation import ConvexTrainer, linear_scores
+
+    trainer = ConvexTrainer(job.mechanism, job.setting, job.relation, job.rows, job.labels)
+
+    def train(seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
+        records = trainer.train(job.root_seed, seeds, neighbours)
+        weights = records["weights"][:, :, None]  # [seed, neighbour, init, weight]
+        kept: Arrays = {
+            "weights": weights[:, :, :, None].astype(np.float32),
+            "gradient_norms": records["gradient_norms"][:, :, None],
+        }
+        if len(job.probe_rows):
+            kept |= linear_scores(weights, job.probe_rows, job.probe_labels)
+        return kept
+
+    return train

@@ -1,0 +1,122 @@
+"""The data a model is trained on: encoded rows in parts, the spare example, and where they came from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from seedscope.errors import require
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of a data set: features [row, ...], labels [row], identifiers, groups and places in the original."""
+
+    features: np.ndarray
+    labels: np.ndarray
+    ids: np.ndarray
+    rows: np.ndarray
+    groups: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.features), len(self.labels), len(self.ids), len(self.rows)}
+        sizes |= {len(values) for values in self.groups.values()}
+        require(len(sizes) == 1, f"features, labels, ids, rows and groups must be of one length, got {sorted(sizes)}.")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, index: np.ndarray | slice) -> Part:
+        """Return the rows that the index selects, in its order."""
+        groups = {name: values[index] for name, values in self.groups.items()}
+        return Part(self.features[index], self.labels[index], self.ids[index], self.rows[index], groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A training part, a test part, and the spare example `x_0` that replaces a person in a neighbouring data set.
+
+    Features are encoded but not scaled: a mechanism scales them when it trains. `spare` names the part and the index
+    of `x_0`; where it is a training row, it is taken out of the data that models are trained on (`base`).
+    `norm_bound` is the largest row norm that the preprocessing guarantees, or None where it guarantees none.
+    """
+
+    name: str
+    train: Part
+    test: Part
+    feature_names: tuple[str, ...]
+    class_names: tuple[str, ...]
+    source: str
+    validation: Part | None = None
+    norm_bound: float | None = None
+    spare: tuple[str, int] = ("test", 0)
+
+    def __post_init__(self) -> None:
+        require(self.spare[0] in ("train", "test"), f"spare must name 'train' or 'test', got {self.spare[0]!r}.")
+        require(len(self.class_names) >= 2, f"labels must have at least two classes, got {list(self.class_names)}.")
+
+    @property
+    def features(self) -> np.ndarray:
+        """The training part's features."""
+        return self.train.features
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The training part's labels, 0 … classes − 1."""
+        return self.train.labels
+
+    @property
+    def test_features(self) -> np.ndarray:
+        """The test part's features."""
+        return self.test.features
+
+    @property
+    def test_labels(self) -> np.ndarray:
+        """The test part's labels."""
+        return self.test.labels
+
+    @property
+    def groups(self) -> Mapping[str, np.ndarray]:
+        """The training part's groups, by name."""
+        return self.train.groups
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The training part's row identifiers."""
+        return self.train.ids
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return len(self.class_names)
+
+    @cached_property
+    def base(self) -> Part:
+        """The rows `D` that models are trained on: the training part without the spare example."""
+        part, index = self.spare
+        return self.train.take(np.delete(np.arange(len(self.train)), index)) if part == "train" else self.train
+
+    @cached_property
+    def spare_example(self) -> Part:
+        """The spare example `x_0`, as a part of one row."""
+        part, index = self.spare
+        return getattr(self, part).take(slice(index, index + 1))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A checksum of everything that can change a trained model or its scores."""
+        digest = hashlib.sha256(repr((self.name, self.feature_names, self.class_names, self.spare)).encode())
+        for part in (self.train, self.test):
+            for values in (part.features, part.labels):
+                digest.update(str((values.shape, values.dtype)).encode())
+                digest.update(np.ascontiguousarray(values).view(np.uint8).data)
+        return digest.hexdigest()[:16]
+
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, self.train.features.shape[1:]))
+        rows = f"{len(self.train)} train, {len(self.test)} test"
+        return f"Dataset({self.name!r}: {rows}, {shape} features, {self.classes} classes)"

@@ -1,0 +1,86 @@
+"""An ensemble: the records of many re-trainings, with named axes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seedscope.errors import SeedscopeError, require
+from seedscope.grid import BASE
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Records of models seeds × neighbours × initialisations, as an xarray Dataset.
+
+    `weights[seed, neighbour, init, step, parameter]`, `scores[seed, neighbour, init, example]` (the probability of class 1,
+    or of each class) and `losses` likewise. Neighbour −1 is the base data set.
+    """
+
+    dataset: xarray.Dataset
+    path: Path | None = None
+
+    @classmethod
+    def open(cls, path: str | Path) -> Ensemble:
+        """Return the ensemble in a store's folder, whole; it needs nothing of what made it."""
+        import xarray
+
+        records = Path(path) / "models.zarr"
+        require(records.is_dir(), f"no ensemble at {path}; name the folder that was given as store.")
+        try:
+            dataset = xarray.open_zarr(records, chunks=None)
+            json.loads(dataset.attrs["description"])
+        except Exception as error:  # whatever a damaged folder makes the readers raise
+            raise SeedscopeError(f"cannot read the ensemble at {path}: {error}") from error
+        return cls(dataset, Path(path))
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """How the ensemble was made: data, mechanism, guarantee, model, grid, preprocessing, records, versions."""
+        return json.loads(self.dataset.attrs["description"])
+
+    @property
+    def weights(self) -> xarray.DataArray:
+        """Weights [seed, neighbour, init, step, parameter]."""
+        return self.dataset["weights"]
+
+    @property
+    def scores(self) -> xarray.DataArray:
+        """Scores on the probe examples; the probability of class 1, or of each class."""
+        return self.dataset["scores"]
+
+    @property
+    def losses(self) -> xarray.DataArray:
+        """Log-losses on the probe examples."""
+        return self.dataset["losses"]
+
+    def on(self, part: str) -> xarray.Dataset:
+        """Return the records with only the probe examples of a part: "test", "neighbour", "spare" or "train"."""
+        there = self.dataset["example_part"].values == part
+        require(there.any(), f"no scores were recorded on {part!r}; add it to Records(probes=…) and train again.")
+        return self.dataset.isel(example=np.flatnonzero(there))
+
+    def base_scores(self, part: str = "test") -> np.ndarray:
+        """Return the base data set's final scores on a part: [seed × init, example] or [seed × init, example, class]."""
+        scores = self.on(part)["scores"].sel(neighbour=BASE)
+        scores = scores.isel(step=-1) if "step" in scores.dims else scores
+        values = scores.values
+        return values.reshape(-1, *values.shape[2:])
+
+    def accuracy(self, part: str = "test") -> np.ndarray:
+        """Return the accuracy of the base data set's models on a part, one per seed and init."""
+        scores, labels = self.base_scores(part), self.on(part)["example_label"].values
+        predicted = scores > 0.5 if scores.ndim == 2 else scores.argmax(-1)
+        return (predicted == labels).mean(1)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {size}" for name, size in self.dataset.sizes.items())
+        return f"Ensemble({self.description['data']['name']!r}, {self.description['mechanism']['type']}: {sizes})"

@@ -1,0 +1,112 @@
+"""Which models are trained: seeds × neighbouring data sets × initialisations, and the chunks they are trained in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from seedscope.errors import require, require_count
+from seedscope.mechanisms import RELATIONS, Relation
+from seedscope.streams import generator
+
+BASE = -1  # the neighbour coordinate of the data set itself
+INITS = ("fixed", "varied")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Seeds × neighbouring data sets × initialisations.
+
+    `neighbours` data sets that differ from the base in one row are trained beside it; the rows are drawn uniformly from
+    the root seed. `people` are further rows (indices into the training rows) that somebody asks about by name.
+    `init` is "fixed" (one initial point for all seeds), "varied" (drawn from the seed) or "both". `checkpoints` are
+    steps, or how many to space evenly; the last step is always among them. `relation` overrides the mechanism's.
+
+    >>> Grid(seeds=2, neighbours=1).neighbour_rows(examples=10)
+    array([-1,  6])
+    """
+
+    seeds: int = 100
+    neighbours: int = 0
+    init: Literal["fixed", "varied", "both"] = "varied"
+    checkpoints: int | Sequence[int] = 1
+    relation: Relation | None = None
+    root_seed: int = 0
+    people: Sequence[int] = field(default=())
+
+    def __post_init__(self) -> None:
+        require_count("seeds", self.seeds)
+        require_count("neighbours", self.neighbours, at_least=0)
+        require_count("root_seed", self.root_seed, at_least=0)
+        require(self.init in (*INITS, "both"), f"init must be 'fixed', 'varied' or 'both', got {self.init!r}.")
+        known = self.relation is None or self.relation in RELATIONS
+        require(known, f"relation must be one of {RELATIONS}, got {self.relation!r}.")
+        object.__setattr__(self, "people", tuple(int(row) for row in self.people))
+        if not isinstance(self.checkpoints, int):
+            object.__setattr__(self, "checkpoints", tuple(int(step) for step in self.checkpoints))
+
+    @property
+    def inits(self) -> tuple[str, ...]:
+        """The initialisations, as coordinates."""
+        return INITS if self.init == "both" else (self.init,)
+
+    def neighbour_rows(self, examples: int) -> np.ndarray:
+        """Return the neighbour coordinates: the base, the people asked about, then rows in a random order."""
+        room = f"the data have {examples} training rows"
+        require(self.neighbours <= examples, f"neighbours must be at most {examples}, got {self.neighbours}: {room}.")
+        inside = all(0 <= row < examples for row in self.people)
+        require(inside, f"people must be row indices from 0 to {examples - 1}, got {list(self.people)}.")
+        drawn = generator(self.root_seed, "neighbours").permutation(examples)[: self.neighbours]
+        return np.concatenate([[BASE], np.asarray(self.people, int), drawn]).astype(int)
+
+    def steps(self, last: int) -> tuple[int, ...]:
+        """Return the checkpoint steps, ascending, the last step included."""
+        if isinstance(self.checkpoints, int):
+            require_count("checkpoints", self.checkpoints)
+            return tuple(sorted({max(1, round(last * k / self.checkpoints)) for k in range(1, self.checkpoints + 1)}))
+        inside = all(1 <= step <= last for step in self.checkpoints)
+        require(inside, f"checkpoints must be steps from 1 to {last}, got {list(self.checkpoints)}.")
+        return tuple(sorted({*self.checkpoints, last}))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A block of seeds × neighbours that is trained, written and marked as done together."""
+
+    seed_block: int
+    neighbour_block: int
+
+    @property
+    def name(self) -> str:
+        """The name of the chunk's marker."""
+        return f"{self.seed_block}-{self.neighbour_block}"
+
+
+@dataclass(frozen=True)
+class ChunkShape:
+    """How many seeds and neighbours a full chunk has; fixed for the life of a store, so that every bit is too."""
+
+    seeds: int
+    neighbours: int
+
+    def chunks(self, seeds: int, neighbours: int) -> Iterator[Chunk]:
+        """Yield the chunks that cover a grid, the base's first."""
+        for neighbour_block in range(-(-neighbours // self.neighbours)):
+            for seed_block in range(-(-seeds // self.seeds)):
+                yield Chunk(seed_block, neighbour_block)
+
+    def count(self, seeds: int, neighbours: int) -> int:
+        """Return how many chunks cover a grid."""
+        return -(-seeds // self.seeds) * -(-neighbours // self.neighbours)
+
+    def seed_slice(self, chunk: Chunk, seeds: int) -> slice:
+        """Return the seeds of a chunk that a grid of so many seeds has."""
+        return slice(chunk.seed_block * self.seeds, min(seeds, (chunk.seed_block + 1) * self.seeds))
+
+    def neighbour_slice(self, chunk: Chunk, neighbours: int) -> slice:
+        """Return the neighbours of a chunk that a grid of so many neighbours has."""
+        start = chunk.neighbour_block * self.neighbours
+        return slice(start, min(neighbours, start + self.neighbours))

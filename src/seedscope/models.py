@@ -1,0 +1,320 @@
+"""Networks as (init, apply) pairs that `vmap` can train by the thousand.
+
+A model is frozen data; `model.network(shape, classes)` gives the pair for examples of that shape:
+
+    init(key)                → parameters, a pytree of arrays (Glorot-uniform weights, zero biases)
+    apply(parameters, batch) → logits [example] for two classes, [example, class] for more
+
+A binary network has one logit: it trains four times faster than with two. Networks must treat examples one by one; what
+mixes them (batch normalisation) or draws random numbers of its own (dropout) is refused by name. Convolutions are
+written as patches times a matrix, which inside a compiled loop on a CPU is several times faster than the library's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from seedscope.errors import SeedscopeError, require, require_count
+
+Shape = tuple[int, ...]
+ACTIVATIONS: dict[str, Callable] = {"relu": jax.nn.relu, "tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
+
+
+class Network(NamedTuple):
+    """A pair of pure functions: `init(key)` and `apply(parameters, batch)`."""
+
+    init: Callable[[jax.Array], Any]
+    apply: Callable[[Any, jax.Array], jax.Array]
+
+
+@dataclass(frozen=True)
+class Model:
+    """Base of the models: frozen data that knows how to make a network for given examples."""
+
+    @property
+    def convex(self) -> bool:
+        """Whether the training loss is convex in the parameters."""
+        return False
+
+    def network(self, shape: Shape, classes: int) -> Network:
+        """Return the (init, apply) pair for examples of this shape."""
+        raise NotImplementedError
+
+    def identity(self, shape: Shape, classes: int) -> str:
+        """Return a text that is equal for two models exactly if they train alike."""
+        return repr(self)
+
+
+@dataclass(frozen=True)
+class Logistic(Model):
+    """Logistic regression with a bias; multinomial where there are more than two classes."""
+
+    @property
+    def convex(self) -> bool:
+        return True
+
+    def network(self, shape: Shape, classes: int) -> Network:
+        return equinox_network(lambda key: _Dense(int(np.prod(shape)), (), outputs(classes), None, key))
+
+
+@dataclass(frozen=True)
+class MLP(Model):
+    """A network of dense layers, by default with one hidden layer of 10 (IP1, IP2)."""
+
+    hidden: tuple[int, ...] = (10,)
+    activation: str = "relu"
+
+    def __post_init__(self) -> None:
+        for width in self.hidden:
+            require_count("hidden", width)
+        _require_activation(self.activation)
+
+    def network(self, shape: Shape, classes: int) -> Network:
+        size = int(np.prod(shape))
+        return equinox_network(lambda key: _Dense(size, self.hidden, outputs(classes), self.activation, key))
+
+
+@dataclass(frozen=True)
+class ConvolutionLayer:
+    """A square convolution, its activation, and the square pooling that follows it (1: none)."""
+
+    channels: int
+    kernel: int
+    padding: str = "valid"
+    pooling: int = 1
+
+
+@dataclass(frozen=True)
+class CNN(Model):
+    """Convolutions with pooling, then dense layers."""
+
+    convolutions: tuple[ConvolutionLayer, ...]
+    hidden: tuple[int, ...] = ()
+    activation: str = "relu"
+    pool: str = "max"
+
+    def __post_init__(self) -> None:
+        _require_activation(self.activation)
+        require(self.pool in ("max", "average"), f"pool must be 'max' or 'average', got {self.pool!r}.")
+
+    def network(self, shape: Shape, classes: int) -> Network:
+        require(len(shape) == 3, f"a convolutional model needs images [height, width, channel], got shape {shape}.")
+        return equinox_network(lambda key: _Convolutional(self, shape, outputs(classes), key))
+
+
+@dataclass(frozen=True)
+class Custom(Model):
+    """A user's own network: an (init, apply) pair, a function key → Equinox module, or a module."""
+
+    make: Any
+    name: str = "custom"
+
+    def network(self, shape: Shape, classes: int) -> Network:
+        if isinstance(self.make, tuple):
+            return Network(*self.make)
+        if isinstance(self.make, eqx.Module):
+            return equinox_network(lambda key: self.make)
+        return equinox_network(self.make)
+
+    @property
+    def has_one_initial_point(self) -> bool:
+        """Whether every seed starts at the same weights, because a finished module was given."""
+        return isinstance(self.make, eqx.Module)
+
+    def identity(self, shape: Shape, classes: int) -> str:
+        network = self.network(shape, classes)
+        key = jax.random.key(0)
+        parameters = network.init(key)
+        traced = (jax.make_jaxpr(network.init)(key), jax.make_jaxpr(network.apply)(parameters, jnp.zeros((1, *shape))))
+        digest = hashlib.sha256("\n".join(map(str, traced)).encode())
+        for leaf in jax.tree.leaves(parameters):
+            digest.update(np.asarray(leaf).tobytes())
+        return f"{self.name}:{digest.hexdigest()[:16]}"
+
+
+def logistic() -> Logistic:
+    """Return logistic regression: binary, or multinomial where there are more than two classes."""
+    return Logistic()
+
+
+def mlp(hidden: int | tuple[int, ...] = 10, activation: str = "relu") -> MLP:
+    """Return a dense network: one hidden layer of `hidden` units, or several for a tuple."""
+    return MLP(hidden if isinstance(hidden, tuple) else (hidden,), activation)
+
+
+def lenet5() -> CNN:
+    """Return LeNet-5 for images from 28×28: 61,706 parameters for ten classes of 28×28×1 images."""
+    first = ConvolutionLayer(6, 5, "same", 2)
+    return CNN((first, ConvolutionLayer(16, 5, "valid", 2)), hidden=(120, 84))
+
+
+def small_cnn() -> CNN:
+    """Return the convolutional network of IP1 D.3: 1,448 parameters for ten classes of 28×28×1 images."""
+    later = ConvolutionLayer(8, 2, "same", 2)
+    return CNN((ConvolutionLayer(8, 3, "same", 2), later, later), hidden=(10,))
+
+
+def small_vgg() -> CNN:
+    """Return the VGG of IP2 Table 8: 82,554 parameters for ten classes of 32×32×3 images."""
+    narrow, wide = (ConvolutionLayer(16, 3, "same"), ConvolutionLayer(16, 3, "same", 2)), (
+        ConvolutionLayer(32, 3, "same"), ConvolutionLayer(32, 3, "same", 2))
+    return CNN(narrow + wide, hidden=(32,))
+
+
+def as_model(model: Any) -> Model:
+    """Return the model for what a user passed: a model, a pair, a module, or a function that makes one."""
+    if isinstance(model, Model):
+        return model
+    pair = isinstance(model, tuple) and len(model) == 2 and all(callable(one) for one in model)
+    if pair or callable(model):
+        return Custom(tuple(model) if pair else model, getattr(model, "__name__", type(model).__name__))
+    raise SeedscopeError(
+        f"model must be a Seedscope model, an (init, apply) pair or a function key → Equinox module, got {model!r}."
+    )
+
+
+def outputs(classes: int) -> int | str:
+    """Return the number of logits: a single one, 'scalar', for two classes."""
+    return "scalar" if classes == 2 else classes
+
+
+def parameter_count(model: Model, shape: Shape, classes: int) -> int:
+    """Return how many parameters the model has for such examples."""
+    parameters = jax.eval_shape(model.network(shape, classes).init, jax.random.key(0))
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(parameters))
+
+
+def equinox_network(make: Callable[[jax.Array], eqx.Module]) -> Network:
+    """Return the (init, apply) pair of an Equinox module that maps one example to its logits."""
+    template = eqx.filter_eval_shape(make, jax.random.key(0))
+    _refuse_mixing_layers(template)
+    static = eqx.filter(template, _is_parameter, inverse=True)
+    if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(static)):
+        static = eqx.filter(make(jax.random.key(0)), eqx.is_inexact_array, inverse=True)
+
+    def init(key: jax.Array) -> Any:
+        return eqx.filter(make(key), eqx.is_inexact_array)
+
+    def apply(parameters: Any, batch: jax.Array) -> jax.Array:
+        return jax.vmap(eqx.combine(parameters, static))(batch)
+
+    return Network(init, apply)
+
+
+def _is_parameter(leaf: Any) -> bool:
+    """Whether a leaf of a module, or its shape, is a floating-point array."""
+    return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) and jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+
+def _refuse_mixing_layers(module: eqx.Module) -> None:
+    """Raise if the module holds a layer that mixes examples or draws random numbers while training."""
+    refused = (eqx.nn.BatchNorm, eqx.nn.Dropout)
+    for layer in jax.tree.leaves(module, is_leaf=lambda node: isinstance(node, refused)):
+        require(
+            not isinstance(layer, refused),
+            f"model must treat examples one by one, but it contains {type(layer).__name__}; remove it "
+            "or use group or layer normalisation.",
+        )
+
+
+def _require_activation(name: str) -> None:
+    """Raise unless the activation is known."""
+    require(name in ACTIVATIONS, f"activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}.")
+
+
+def _glorot_linear(inputs: int, outputs: int | str, key: jax.Array) -> eqx.nn.Linear:
+    """Return a dense layer with Glorot-uniform weights and zero bias."""
+    layer = eqx.nn.Linear(inputs, outputs, key=key)
+    units = 1 if outputs == "scalar" else outputs
+    limit = np.sqrt(6 / (inputs + units))
+    weight = jax.random.uniform(key, layer.weight.shape, minval=-limit, maxval=limit)
+    return eqx.tree_at(lambda one: (one.weight, one.bias), layer, (weight, jnp.zeros_like(layer.bias)))
+
+
+class _Dense(eqx.Module):
+    """Dense layers with an activation between them."""
+
+    layers: tuple[eqx.nn.Linear, ...]
+    activation: str | None = eqx.field(static=True)
+
+    def __init__(self, inputs: int, hidden: Shape, outputs: int | str, activation: str | None, key: jax.Array):
+        widths = (inputs, *hidden, outputs)
+        keys = jax.random.split(key, len(widths) - 1)
+        self.layers = tuple(_glorot_linear(*ends, one) for *ends, one in zip(widths[:-1], widths[1:], keys, strict=True))
+        self.activation = activation
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        x = x.reshape(-1)
+        for layer in self.layers[:-1]:
+            x = ACTIVATIONS[self.activation](layer(x))
+        return self.layers[-1](x)
+
+
+class PatchConvolution(eqx.Module):
+    """A square convolution of one image [height, width, channel], as patches times a matrix."""
+
+    weight: jax.Array  # [out, kernel · kernel · in]
+    bias: jax.Array
+    kernel: int = eqx.field(static=True)
+    padding: str = eqx.field(static=True)
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, padding: str, key: jax.Array):
+        limit = np.sqrt(6 / (kernel * kernel * (inputs + outputs)))
+        self.weight = jax.random.uniform(key, (outputs, kernel * kernel * inputs), minval=-limit, maxval=limit)
+        self.bias = jnp.zeros(outputs)
+        self.kernel, self.padding = kernel, padding
+
+    def __call__(self, image: jax.Array) -> jax.Array:
+        return patches(image, self.kernel, self.padding) @ self.weight.T + self.bias
+
+
+def patches(image: jax.Array, kernel: int, padding: str) -> jax.Array:
+    """Return every kernel × kernel window of an image, flattened: [height', width', kernel · kernel · channel]."""
+    if padding == "same":
+        before = (kernel - 1) // 2
+        image = jnp.pad(image, ((before, kernel - 1 - before),) * 2 + ((0, 0),))
+    height, width = image.shape[0] - kernel + 1, image.shape[1] - kernel + 1
+    windows = [image[i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)]
+    return jnp.concatenate(windows, axis=-1)
+
+
+def pooled(image: jax.Array, size: int, kind: str) -> jax.Array:
+    """Return the image with each size × size square replaced by its maximum or average; edges that do not fit go."""
+    height, width, channels = image.shape
+    squares = image[: height // size * size, : width // size * size]
+    squares = squares.reshape(height // size, size, width // size, size, channels)
+    return squares.max((1, 3)) if kind == "max" else squares.mean((1, 3))
+
+
+class _Convolutional(eqx.Module):
+    """Convolutions with activation and pooling, then dense layers."""
+
+    convolutions: tuple[PatchConvolution, ...]
+    dense: _Dense
+    model: CNN = eqx.field(static=True)
+
+    def __init__(self, model: CNN, shape: Shape, outputs: int | str, key: jax.Array):
+        *keys, dense_key = jax.random.split(key, len(model.convolutions) + 1)
+        height, width, channels = shape
+        layers = []
+        for layer, one in zip(model.convolutions, keys, strict=True):
+            layers.append(PatchConvolution(channels, layer.channels, layer.kernel, layer.padding, one))
+            lost = 0 if layer.padding == "same" else layer.kernel - 1
+            height, width, channels = (height - lost) // layer.pooling, (width - lost) // layer.pooling, layer.channels
+            require(min(height, width) >= 1, f"images of shape {shape} are too small for {model}.")
+        self.convolutions, self.model = tuple(layers), model
+        self.dense = _Dense(height * width * channels, model.hidden, outputs, model.activation, dense_key)
+
+    def __call__(self, image: jax.Array) -> jax.Array:
+        for layer, description in zip(self.convolutions, self.model.convolutions, strict=True):
+            image = ACTIVATIONS[self.model.activation](layer(image))
+            image = pooled(image, description.pooling, self.model.pool)
+        return self.dense(image)

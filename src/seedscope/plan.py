@@ -1,0 +1,322 @@
+"""A plan: everything that decides which models are trained and what is recorded of them.
+
+Two plans with the same `identity` train the same models; more seeds or neighbours is growth of the same plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from seedscope import mechanisms
+from seedscope.chunk_training import Job
+from seedscope.datasets.dataset import Dataset, Part
+from seedscope.errors import require
+from seedscope.grid import Chunk, ChunkShape, Grid
+from seedscope.mechanisms import CONVEX, DPSGD, AugmentedOutputPerturbation, Guarantee, Mechanism, Relation, Setting
+from seedscope.scaling import FittedScaling, Scaling, default_scaling
+
+Probe = Literal["test", "neighbours", "spare", "train"]
+PROBES: tuple[Probe, ...] = ("test", "spare", "train", "neighbours")  # in this order: only the last can grow
+WORK_PER_CHUNK = 1.5e10  # floating-point operations: about half a second on one core
+BYTES_PER_CHUNK = 64 << 20
+MODELS_PER_SEED = 128  # neighbours × inits that share a seed's batches in one chunk
+
+
+@dataclass(frozen=True)
+class Records:
+    """What is kept of each model: weights, and scores and losses on probe examples.
+
+    `probes` are parts of the data: "test", "neighbours" (the rows that neighbouring data sets lack), "spare" (x_0) and
+    "train". `scores_at_checkpoints` keeps scores and losses at every checkpoint, not only at the end.
+    """
+
+    probes: tuple[Probe, ...] = ("test", "neighbours", "spare")
+    scores_at_checkpoints: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "probes", tuple(self.probes))
+        unknown = [one for one in self.probes if one not in PROBES]
+        require(not unknown, f"probes must be among {', '.join(PROBES)}, got {unknown}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Data, mechanism, model, grid and records, with everything that follows from them."""
+
+    data: Dataset
+    mechanism: Mechanism
+    model: Any
+    grid: Grid
+    records: Records
+    scaling: Scaling
+    shape: ChunkShape
+
+    @cached_property
+    def relation(self) -> Relation:
+        """The neighbour relation: the grid's, or the mechanism's own."""
+        return self.grid.relation or self.mechanism.relation
+
+    @cached_property
+    def fitted_scaling(self) -> FittedScaling:
+        """The scaling, fitted on the training rows."""
+        return self.scaling.fit(self.data)
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What the mechanism's guarantee depends on."""
+        bound = self.fitted_scaling.norm_bound
+        with_bias = None if bound is None else float(np.hypot(bound, 1))
+        return Setting(len(self.data.base), with_bias, self.fitted_scaling.learned)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """The mechanism's proved guarantee, or the reason why there is none."""
+        return self.mechanism.guarantee(self.setting)
+
+    @cached_property
+    def steps(self) -> tuple[int, ...]:
+        """The checkpoints; a mechanism that finds a minimiser has one, at step 0."""
+        sgd = getattr(self.mechanism, "sgd", self.mechanism)
+        return (0,) if isinstance(self.mechanism, CONVEX) else self.grid.steps(sgd.steps)
+
+    @cached_property
+    def inits(self) -> tuple[str, ...]:
+        """The initialisations; a minimiser does not depend on one."""
+        return ("fixed",) if isinstance(self.mechanism, CONVEX) else self.grid.inits
+
+    @cached_property
+    def neighbours(self) -> np.ndarray:
+        """The neighbour coordinates, the base (−1) first."""
+        return self.grid.neighbour_rows(len(self.data.base))
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """The scaled training rows, the spare example last, as the trainer wants them."""
+        features = np.concatenate([self.data.base.features, self.data.spare_example.features])
+        return self.fitted_scaling.apply(features).astype(self._float)
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """The training labels, the spare example's last."""
+        return np.concatenate([self.data.base.labels, self.data.spare_example.labels]).astype(self._float)
+
+    @cached_property
+    def parameters(self) -> int:
+        """How many weights a model has."""
+        from seedscope.models import parameter_count
+
+        return parameter_count(self.model, self.data.features.shape[1:], self.data.classes)
+
+    @property
+    def seeds(self) -> np.ndarray:
+        """The seed coordinates."""
+        return np.arange(self.grid.seeds)
+
+    @property
+    def models(self) -> int:
+        """How many models the grid has."""
+        return self.grid.seeds * len(self.neighbours) * len(self.inits)
+
+    def probe_parts(self) -> list[tuple[str, np.ndarray, Part]]:
+        """Return (part name, row indices, rows) of the probe examples, in the order in which they are recorded."""
+        base = self.data.base
+        every: dict[str, tuple[np.ndarray, Part]] = {
+            "test": (np.arange(len(self.data.test)), self.data.test),
+            "neighbours": (self.neighbours[1:], base.take(self.neighbours[1:])),
+            "spare": (np.zeros(1, int), self.data.spare_example),
+            "train": (np.arange(len(base)), base),
+        }
+        names = {"neighbours": "neighbour"}
+        return [(names.get(name, name), *every[name]) for name in PROBES if name in self.records.probes]
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes this plan itself; growth in seeds or neighbours does not change it."""
+        shape = self.data.features.shape[1:]
+        return {
+            "data": {"name": self.data.name, "fingerprint": self.data.fingerprint},
+            "mechanism": _plain(mechanisms.describe(self.mechanism)),
+            "model": self.model.identity(shape, self.data.classes),
+            "scaling": repr(self.scaling),
+            "records": _plain(asdict(self.records)),
+            "relation": self.relation,
+            "init": list(self.inits),
+            "checkpoints": list(self.steps),
+            "root_seed": self.grid.root_seed,
+            "people": list(self.grid.people),
+            "chunk": asdict(self.shape),
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A checksum of the identity."""
+        return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:16]
+
+    def description(self) -> dict[str, Any]:
+        """Return the full description that is kept beside the models."""
+        data = self.data
+        return {
+            "data": {
+                "name": data.name,
+                "fingerprint": data.fingerprint,
+                "source": data.source,
+                "examples": len(data.base),
+                "test_examples": len(data.test),
+                "shape": list(data.features.shape[1:]),
+                "classes": list(data.class_names),
+                "norm_bound": self.fitted_scaling.norm_bound,
+            },
+            "mechanism": _plain(mechanisms.describe(self.mechanism)),
+            "guarantee": _plain(self.guarantee.describe()),
+            "model": {"name": repr(self.model), "parameters": self.parameters, "convex": self.model.convex},
+            "grid": {
+                "seeds": self.grid.seeds,
+                "neighbours": self.grid.neighbours,
+                "people": list(self.grid.people),
+                "init": list(self.inits),
+                "checkpoints": list(self.steps),
+                "relation": self.relation,
+                "root_seed": self.grid.root_seed,
+                "chunk": asdict(self.shape),
+            },
+            "preprocessing": {"scaling": repr(self.scaling), **self.fitted_scaling.describe()},
+            "records": _plain(asdict(self.records)),
+            "versions": software_versions(),
+        }
+
+    @cached_property
+    def job(self) -> Job:
+        """What a worker needs to train any chunk."""
+        parts = self.probe_parts()
+        rows = np.concatenate([part.features for *_, part in parts]) if parts else self.data.features[:0]
+        labels = np.concatenate([part.labels for *_, part in parts]) if parts else self.data.labels[:0]
+        return Job(
+            fingerprint=f"{self.fingerprint}-{len(rows)}",
+            mechanism=self.mechanism,
+            model=self.model,
+            classes=self.data.classes,
+            setting=self.setting,
+            relation=self.relation,
+            root_seed=self.grid.root_seed,
+            inits=self.inits,
+            steps=self.steps,
+            scores_at_checkpoints=self.records.scores_at_checkpoints,
+            rows=self.rows,
+            labels=self.labels,
+            probe_rows=self.fitted_scaling.apply(rows).astype(self._float),
+            probe_labels=labels.astype(self._float),
+        )
+
+    def chunk_coordinates(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
+        """Return the seeds and neighbours of a full chunk: beyond the grid's edge, seeds go on and the base stands in."""
+        seeds = chunk.seed_block * self.shape.seeds + np.arange(self.shape.seeds)
+        here = self.neighbours[self.shape.neighbour_slice(chunk, len(self.neighbours))]
+        return seeds, np.pad(here, (0, self.shape.neighbours - len(here)), constant_values=-1)
+
+    @property
+    def _float(self) -> type:
+        """The precision that training works in: minimisers in float64, gradient steps in float32."""
+        return np.float64 if isinstance(self.mechanism, CONVEX) else np.float32
+
+
+def make_plan(
+    data: Dataset,
+    mechanism: Mechanism,
+    model: Any = None,
+    grid: Grid | None = None,
+    records: Records | None = None,
+    scaling: Scaling | None = None,
+    chunk: ChunkShape | None = None,
+) -> Plan:
+    """Return the plan for these choices, checked; `chunk` overrides the shape of chunks that would be chosen."""
+    from seedscope.models import Custom, as_model, logistic
+
+    model = as_model(logistic() if model is None else model)
+    grid, records = grid or Grid(), records or Records()
+    plan = Plan(data, mechanism, model, grid, records, scaling or default_scaling(data), ChunkShape(1, 1))
+    _check(plan)
+    if isinstance(model, Custom) and model.has_one_initial_point:
+        fixed = plan.inits == ("fixed",)
+        require(fixed, "a finished module has one initial point: use Grid(init='fixed') or pass a function key → module.")
+    return replace(plan, shape=chunk or choose_chunk_shape(plan))
+
+
+def _check(plan: Plan) -> None:
+    """Raise where mechanism, model, data and grid do not go together."""
+    mechanism, data = plan.mechanism, plan.data
+    name = type(mechanism).__name__
+    require(not isinstance(mechanism, DPSGD), "training with DPSGD is not available yet; use SGD or a convex mechanism.")
+    if isinstance(mechanism, CONVEX):
+        require(plan.model.convex, f"{name} needs model=logistic(), got {plan.model!r}.")
+        require(data.classes == 2, f"{name} is for two classes, the data have {data.classes}.")
+        require(data.features.ndim == 2, f"{name} needs a table of features, the data are images.")
+        return
+    sgd = mechanism.sgd if isinstance(mechanism, AugmentedOutputPerturbation) else mechanism
+    rows = len(data.base)
+    require(sgd.batch_size <= rows, f"batch_size must be at most the {rows} training rows, got {sgd.batch_size}.")
+
+
+def choose_chunk_shape(plan: Plan) -> ChunkShape:
+    """Return a chunk of about half a second of work, bounded memory, and at least four chunks a grid where it has them."""
+    inits = len(plan.inits)
+    neighbours = min(len(plan.neighbours), max(1, MODELS_PER_SEED // inits))
+    probes = sum(len(index) for _, index, _ in plan.probe_parts())
+    outputs = 1 if plan.data.classes == 2 else plan.data.classes
+    checkpoints = len(plan.steps)
+    numbers = checkpoints * plan.parameters
+    numbers += probes * (outputs + 1) * (checkpoints if plan.records.scores_at_checkpoints else 1)
+    per_seed = neighbours * inits
+    by_memory = BYTES_PER_CHUNK // (4 * numbers * per_seed)
+    by_work = WORK_PER_CHUNK / (model_work(plan) * per_seed)
+    seeds = int(max(1, min(by_memory, by_work, -(-plan.grid.seeds // 4))))
+    return ChunkShape(seeds, neighbours)
+
+
+def model_work(plan: Plan) -> float:
+    """Return roughly how many floating-point operations training one model takes."""
+    import jax
+
+    if isinstance(plan.mechanism, CONVEX):
+        return 60.0 * len(plan.data.base) * plan.parameters  # about ten Newton steps
+    sgd = plan.mechanism.sgd if isinstance(plan.mechanism, AugmentedOutputPerturbation) else plan.mechanism
+    shape = plan.data.features.shape[1:]
+    network = plan.model.network(shape, plan.data.classes)
+    parameters = jax.eval_shape(network.init, jax.random.key(0))
+    one_row = jax.ShapeDtypeStruct((1, *shape), np.float32)
+    forward = jax.jit(network.apply).lower(parameters, one_row).cost_analysis() or {}
+    return 3.0 * sgd.steps * (sgd.batch_size + 1) * max(forward.get("flops", 0.0), 2.0 * plan.parameters)
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of what can change a trained bit."""
+    import platform
+    from importlib.metadata import version
+
+    packages = ("seedscope", "jax", "jaxlib", "equinox", "numpy", "scipy", "xarray", "zarr")
+    return {"python": platform.python_version(), "machine": platform.machine()} | {one: version(one) for one in packages}
+
+
+def _plain(value: Any) -> Any:
+    """Return the value as JSON gives it back, so that what was written and what is meant compare equal."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:
+    """Return a phrase for each entry in which two identities differ.
+
+    >>> differences({"mechanism": {"steps": 10}}, {"mechanism": {"steps": 20}})
+    ['mechanism.steps is 10, not 20']
+    """
+    found = []
+    for name in sorted(old.keys() | new.keys()):
+        mine, theirs = new.get(name), old.get(name)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            found += differences(theirs, mine, f"{prefix}{name}.")
+        elif mine != theirs:
+            found.append(f"{prefix}{name} is {theirs}, not {mine}")
+    return found

@@ -1,0 +1,362 @@
+"""Where records are kept while a grid is trained: in memory, or in a folder that survives being killed.
+
+A stored run is a folder:
+
+    models.zarr/     the records, readable with `xarray.open_zarr` alone
+    plan.json        the plan's identity, so that another plan is refused
+    done/            one marker for each finished chunk, written only after the chunk's data is on disk
+    lock             held by the running process; a crash releases it
+
+"What is missing?" is the only question that resuming asks.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from seedscope import layout
+from seedscope.chunk_training import Arrays
+from seedscope.errors import SeedscopeError, require
+from seedscope.grid import Chunk, ChunkShape
+from seedscope.plan import Plan, differences
+
+if TYPE_CHECKING:
+    import xarray
+    import zarr
+
+FORMAT = 1
+
+
+class Store(Protocol):
+    """Where a run's chunks go."""
+
+    def missing(self) -> list[Chunk]:
+        """Return the chunks that are not done."""
+
+    def write(self, chunk: Chunk, records: Arrays) -> None:
+        """Keep a chunk's records and mark it as done."""
+
+    def dataset(self) -> xarray.Dataset:
+        """Return everything that is kept, with named axes."""
+
+
+class MemoryStore:
+    """Records in arrays of this process."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self._arrays = {one.name: np.full(one.shape, np.nan, one.dtype) for one in layout.variables(plan)}
+        self._done: set[Chunk] = set()
+
+    def missing(self) -> list[Chunk]:
+        """Return the chunks that are not done."""
+        chunks = self.plan.shape.chunks(self.plan.grid.seeds, len(self.plan.neighbours))
+        return [chunk for chunk in chunks if chunk not in self._done]
+
+    def write(self, chunk: Chunk, records: Arrays) -> None:
+        """Keep a chunk's records."""
+        where = layout.region(self.plan, chunk)
+        for name, values in layout.trim(self.plan, chunk, records).items():
+            self._arrays[name][where] = values
+        self._done.add(chunk)
+
+    def dataset(self) -> xarray.Dataset:
+        """Return the records with named axes."""
+        import xarray
+
+        data = {one.name: (one.axes, self._arrays[one.name]) for one in layout.variables(self.plan)}
+        return xarray.Dataset(data, coords=layout.coordinates(self.plan), attrs=attributes(self.plan))
+
+
+class FolderStore:
+    """Records in a folder: chunked, checked, resumable. Open it with `open_store`."""
+
+    def __init__(self, path: Path, plan: Plan):
+        self.path, self.plan = path, plan
+        self._group: zarr.Group | None = None
+
+    @property
+    def records_path(self) -> Path:
+        """The Zarr group with the records."""
+        return self.path / "models.zarr"
+
+    def missing(self) -> list[Chunk]:
+        """Return the chunks whose marker is absent, of another plan, or covers less than the grid now has."""
+        chunks = self.plan.shape.chunks(self.plan.grid.seeds, len(self.plan.neighbours))
+        present = {entry.name for entry in os.scandir(self.path / "done")}
+        return [one for one in chunks if f"{one.name}.json" not in present or not self._is_done(one)]
+
+    def write(self, chunk: Chunk, records: Arrays) -> None:
+        """Write a chunk's records, bring them to the disk, then mark the chunk as done."""
+        kept, where = layout.trim(self.plan, chunk, records), layout.region(self.plan, chunk)
+        self._marker(chunk).unlink(missing_ok=True)
+        try:
+            for name, values in kept.items():
+                self._array(name)[where] = values
+            self._sync(chunk, kept)
+            write_durably(self._marker(chunk), json.dumps(self._stamp(chunk) | {"checksums": checksums(kept)}))
+        except OSError as error:
+            raise disk_error(error, self.path) from error
+
+    def verify(self) -> list[Chunk]:
+        """Return the finished chunks whose records are not what was written; their markers are removed."""
+        bad = [chunk for chunk in self._finished() if not self._is_intact(chunk)]
+        for chunk in bad:
+            self._marker(chunk).unlink(missing_ok=True)
+        return bad
+
+    def dataset(self) -> xarray.Dataset:
+        """Return the records of this plan's grid, read when they are asked for."""
+        import xarray
+
+        whole = xarray.open_zarr(self.records_path, chunks=None)
+        return whole.isel(
+            seed=slice(self.plan.grid.seeds),
+            neighbour=slice(len(self.plan.neighbours)),
+            example=slice(len(self.plan.job.probe_rows)),
+        )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder's lock, or raise if another run has it."""
+        import fcntl
+
+        with open(self.path / "lock", "a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SeedscopeError(f"another run is writing to {self.path}; wait for it or choose another store.") from None
+            yield
+
+    def prepare(self) -> None:
+        """Create or grow the arrays so that the plan's grid fits; what exists stays."""
+        import zarr
+
+        group = zarr.open_group(self.records_path, mode="a")
+        for variable in layout.variables(self.plan):
+            self._fit(group, variable)
+        for name, (axis, values) in layout.coordinates(self.plan).items():
+            _write_coordinate(group, name, axis, values)
+        group.attrs.update(attributes(self.plan))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # consolidation is not in the specification yet, and what xarray reads first
+            zarr.consolidate_metadata(str(self.records_path))
+
+    def _fit(self, group: zarr.Group, variable: layout.Variable) -> None:
+        """Create an array, or grow it to at least the variable's shape."""
+        import zarr
+
+        if variable.name in group:
+            array = group[variable.name]
+            array.resize(tuple(max(old, new) for old, new in zip(array.shape, variable.shape, strict=True)))
+            return
+        group.create_array(
+            variable.name,
+            shape=variable.shape,
+            chunks=variable.chunk,
+            dtype=variable.dtype,
+            fill_value=float("nan"),
+            dimension_names=variable.axes,
+            compressors=[zarr.codecs.ZstdCodec(level=1), zarr.codecs.Crc32cCodec()],
+            config={"write_empty_chunks": True},
+        )
+
+    def _array(self, name: str) -> Any:
+        """Return the Zarr array of a variable."""
+        import zarr
+
+        if self._group is None:
+            self._group = zarr.open_group(self.records_path, mode="r+")
+        return self._group[name]
+
+    def _marker(self, chunk: Chunk) -> Path:
+        """Return the path of a chunk's marker."""
+        return self.path / "done" / f"{chunk.name}.json"
+
+    def _stamp(self, chunk: Chunk) -> dict[str, Any]:
+        """Return what a marker must say to count for this plan: its fingerprint, and how much of the chunk is filled."""
+        seeds, neighbours = layout.region(self.plan, chunk)
+        return {
+            "plan": self.plan.fingerprint,
+            "seeds": seeds.stop - seeds.start,
+            "neighbours": neighbours.stop - neighbours.start,
+            "examples": len(self.plan.job.probe_rows),
+        }
+
+    def _read_marker(self, chunk: Chunk) -> dict[str, Any]:
+        """Return what a chunk's marker says; an unreadable marker says nothing."""
+        try:
+            marker = json.loads(self._marker(chunk).read_text())
+        except (OSError, ValueError):
+            return {}
+        return marker if isinstance(marker, dict) else {}
+
+    def _is_done(self, chunk: Chunk) -> bool:
+        """Whether a chunk's marker is of this plan and covers the grid."""
+        marker, needed = self._read_marker(chunk), self._stamp(chunk)
+        if marker.get("plan") != needed.pop("plan"):
+            return False
+        return all(isinstance(marker.get(name), int) and marker[name] >= size for name, size in needed.items())
+
+    def _finished(self) -> list[Chunk]:
+        """Return the chunks of the grid that are done."""
+        chunks = self.plan.shape.chunks(self.plan.grid.seeds, len(self.plan.neighbours))
+        return [chunk for chunk in chunks if self._is_done(chunk)]
+
+    def _is_intact(self, chunk: Chunk) -> bool:
+        """Whether a finished chunk's records have the checksums of its marker."""
+        marker = self._read_marker(chunk)
+        start = (chunk.seed_block * self.plan.shape.seeds, chunk.neighbour_block * self.plan.shape.neighbours)
+        where = tuple(slice(a, a + marker[name]) for a, name in zip(start, ("seeds", "neighbours"), strict=True))
+        try:
+            found = {name: np.asarray(self._array(name)[where]) for name in marker["checksums"]}
+        except (OSError, ValueError, KeyError, RuntimeError):
+            return False
+        return checksums(found) == marker["checksums"]
+
+    def _sync(self, chunk: Chunk, kept: Arrays) -> None:
+        """Bring the files of a chunk to the disk."""
+        folders = set()
+        for name in kept:
+            root = self.records_path / name / "c" / str(chunk.seed_block) / str(chunk.neighbour_block)
+            files = [root] if root.is_file() else [path for path in root.rglob("*") if path.is_file()]
+            for path in files:
+                _fsync(path)
+                folders.add(path.parent)
+        for folder in folders:
+            _fsync(folder)
+
+
+def open_store(path: str | Path, plan: Plan) -> FolderStore:
+    """Return the store in this folder, made if it does not exist; a folder of another plan is refused."""
+    store = FolderStore(Path(path), plan)
+    try:
+        if not (store.path / "plan.json").exists():
+            _create_folder(store.path)
+        with store.locked():
+            _check_identity(store)
+            store.prepare()
+    except OSError as error:
+        raise disk_error(error, store.path) from error
+    return store
+
+
+def stored_chunk_shape(path: str | Path) -> ChunkShape | None:
+    """Return the chunk shape that a store was made with, None where there is no store yet."""
+    identity = _read_identity(Path(path))
+    return ChunkShape(**identity["chunk"]) if identity else None
+
+
+def attributes(plan: Plan) -> dict[str, Any]:
+    """Return the attributes of an ensemble: its whole description, as JSON."""
+    named = "example_part example_row example_label neighbour_drawn"
+    return {"description": json.dumps(plan.description()), "format": FORMAT, "coordinates": named}
+
+
+def checksums(records: Arrays) -> dict[str, int]:
+    """Return a checksum for each array."""
+    return {name: zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data) for name, values in records.items()}
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Write a file so that after a power cut it is there whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _fsync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def disk_error(error: OSError, path: Path) -> SeedscopeError:
+    """Return the sentence for a disk that is full, a place that may not be written, or another trouble with it."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return SeedscopeError(
+            f"no space left for {path}; make room and run the same command again: finished chunks are kept."
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return SeedscopeError(f"no permission to write {path}; choose another place with --store.")
+    return SeedscopeError(f"cannot write {path}: {error.strerror or error}; choose another place with --store.")
+
+
+def _create_folder(path: Path) -> None:
+    """Make the folders of a new store; a folder with other things in it is refused."""
+    require(not path.exists() or path.is_dir(), f"store {path} is a file; choose another place with --store.")
+    foreign = path.exists() and any(entry.name not in ("lock", "done", "models.zarr") for entry in path.iterdir())
+    require(not foreign, f"store {path} is a folder with other files in it; choose another place with --store.")
+    if (path / "models.zarr").exists():
+        shutil.rmtree(path / "models.zarr")  # left by a run that was killed before its plan was written
+    (path / "done").mkdir(parents=True, exist_ok=True)
+
+
+def _check_identity(store: FolderStore) -> None:
+    """Write the plan of a new store; raise if the store's plan is another."""
+    identity = store.plan.identity()
+    old = _read_identity(store.path)
+    if old is None:
+        text = json.dumps({"format": FORMAT, "identity": identity}, indent=1)
+        return write_durably(store.path / "plan.json", text)
+    differing = differences(old, identity)
+    more = f" (and {len(differing) - 3} more)" if len(differing) > 3 else ""
+    return require(
+        not differing,
+        f"store {store.path} belongs to another plan: {'; '.join(differing[:3])}{more}. Choose another store, or the "
+        "same settings to resume.",
+    )
+
+
+def _read_identity(path: Path) -> dict[str, Any] | None:
+    """Return the identity of a store's plan, None where there is none."""
+    file = path / "plan.json"
+    if not file.exists():
+        return None
+    try:
+        plan = json.loads(file.read_text())
+        identity = plan["identity"]
+        ChunkShape(**identity["chunk"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SeedscopeError(f"{file} is not a plan of Seedscope ({error}); choose another store.") from None
+    known = plan.get("format") == FORMAT
+    require(known, f"{file} has format {plan.get('format')}, this version reads {FORMAT}; choose another store.")
+    return identity
+
+
+def _write_coordinate(group: zarr.Group, name: str, axis: str, values: np.ndarray) -> None:
+    """Write a coordinate; one that is longer already stays, as the store has more than this plan asks for."""
+    if name in group and group[name].shape[0] >= len(values):
+        return
+    text = values.dtype.kind == "U"
+    array = group.create_array(
+        name,
+        shape=values.shape,
+        chunks=(max(1, len(values)),),
+        dtype="string" if text else values.dtype,
+        dimension_names=(axis,),
+        overwrite=True,
+    )
+    if len(values):
+        array[:] = values
+
+
+def _fsync(path: Path) -> None:
+    """Bring a file or folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,162 @@
+"""Intervals hold the truth as often as they say; tests and ranks equal SciPy's."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from seedscope import statistics
+from seedscope.errors import SeedscopeError
+
+PROPORTIONS = [0.0, 1e-3, 0.2, 0.5, 0.93, 1.0]
+
+
+@pytest.mark.parametrize("trials", [1, 7, 60])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_clopper_pearson_equals_scipys_exact_interval(trials, confidence):
+    lower, upper = statistics.clopper_pearson(np.arange(trials + 1), trials, confidence)
+    for successes in range(trials + 1):
+        exact = scipy.stats.binomtest(successes, trials).proportion_ci(confidence, method="exact")
+        assert (lower[successes], upper[successes]) == pytest.approx((exact.low, exact.high), abs=1e-12)
+
+
+@pytest.mark.parametrize("truth", PROPORTIONS)
+@pytest.mark.parametrize("side", ["both", "lower", "upper"])
+def test_clopper_pearson_covers_every_proportion_exactly_summed_over_outcomes(truth, side):
+    counts = np.arange(41)
+    lower, upper = statistics.clopper_pearson(counts, 40, 0.9, side)
+    covered = (lower <= truth) & (truth <= upper)
+    assert scipy.stats.binom.pmf(counts, 40, truth) @ covered >= 0.9
+
+
+def test_clopper_pearson_keeps_digits_for_many_trials():
+    _, upper = statistics.clopper_pearson(0, 10**9, 0.95, "upper")
+    assert upper == pytest.approx(-np.expm1(np.log(0.05) / 1e9), rel=1e-9)  # (1 − p)^n = 0.05
+
+
+@pytest.mark.parametrize("truth", PROPORTIONS)
+def test_confidence_sequence_holds_at_all_times_at_once(truth):
+    generator = np.random.default_rng(3)
+    runs = np.cumsum(generator.random((1500, 400)) < truth, axis=1)
+    lower, upper = statistics.confidence_sequence(runs, np.arange(1, 401), 0.9)
+    ever_wrong = np.any((truth < lower) | (truth > upper), axis=1).mean()
+    assert ever_wrong <= 0.1
+
+
+def test_clopper_pearson_would_not_hold_at_all_times():
+    generator = np.random.default_rng(3)
+    runs = np.cumsum(generator.random((1500, 400)) < 0.5, axis=1)
+    lower, upper = statistics.clopper_pearson(runs, np.arange(1, 401), 0.9)
+    assert np.any((lower > 0.5) | (upper < 0.5), axis=1).mean() > 0.15
+
+
+@given(st.integers(1, 5000), st.floats(0, 1), st.floats(0.01, 0.999))
+def test_confidence_sequence_contains_the_share_and_its_ends_solve_the_equation(trials, share, confidence):
+    successes = round(share * trials)
+    lower, upper = statistics.confidence_sequence(successes, trials, confidence)
+    assert 0 <= lower <= successes / trials <= upper <= 1
+
+    def log_mixture_ratio(p):
+        mixture = scipy.special.betaln(successes + 0.5, trials - successes + 0.5) - np.log(np.pi)
+        return mixture - successes * np.log(p) - (trials - successes) * np.log1p(-p)
+
+    for end in (lower, upper):
+        if 1e-9 < end < 1 - 1e-9:
+            assert log_mixture_ratio(end) == pytest.approx(-np.log1p(-confidence), abs=1e-6)
+
+
+@pytest.mark.parametrize("truth", PROPORTIONS)
+def test_hoeffding_margin_covers(truth):
+    margin = statistics.hoeffding_margin(50, 0.9)
+    counts = np.arange(51)
+    assert scipy.stats.binom.pmf(counts, 50, truth) @ (np.abs(counts / 50 - truth) <= margin) >= 0.9
+
+
+def test_pair_mean_margin_is_that_of_half_as_many_values():
+    assert statistics.pair_mean_margin(101, 0.9, 2.0) == statistics.hoeffding_margin(50, 0.9, 2.0)
+
+
+def test_mean_interval_covers_normal_values_as_often_as_it_says():
+    values = np.random.default_rng(0).normal(2.0, 3.0, (12, 20_000))
+    lower, upper = statistics.mean_interval(values, 0.9)
+    assert np.mean((lower <= 2) & (upper >= 2)) == pytest.approx(0.9, abs=0.01)
+
+
+def test_bootstrap_interval_of_a_median_is_near_the_known_one_and_repeatable():
+    values = np.random.default_rng(0).normal(0, 1, 400)
+
+    def interval(seed):
+        generator = np.random.default_rng(seed)
+        return statistics.bootstrap_interval(values, 0.95, generator, lambda sample: np.median(sample, axis=0))
+
+    lower, upper = interval(1)
+    assert upper - lower == pytest.approx(2 * 1.96 * np.sqrt(np.pi / 2 / 400), rel=0.35)
+    assert interval(1) == (lower, upper)
+
+
+def test_paired_t_test_equals_scipys():
+    first, second = np.random.default_rng(1).normal(0, 1, (2, 15, 3))
+    expected = scipy.stats.ttest_rel(first, second, alternative="greater")
+    t, p = statistics.paired_t_test(first, second)
+    np.testing.assert_allclose(t, expected.statistic)
+    np.testing.assert_allclose(p, expected.pvalue)
+
+
+def test_paired_t_test_of_constant_differences_is_certain():
+    assert statistics.paired_t_test([1.0, 2.0], [0.0, 1.0]) == (np.inf, 0.0)
+    assert statistics.paired_t_test([1.0, 2.0], [1.0, 2.0]) == (0.0, 0.5)
+
+
+def test_permutation_test_keeps_its_level_and_finds_a_difference():
+    generator = np.random.default_rng(0)
+    codes = np.repeat([0, 1, 2], 10)
+    same = [statistics.permutation_test_of_groups(generator.random(30), codes, generator, 39) for _ in range(400)]
+    assert np.mean(np.array(same) <= 0.1) <= 0.1 + 3 * np.sqrt(0.09 / 400)
+    different = generator.random(30) + codes
+    assert statistics.permutation_test_of_groups(different, codes, generator) == pytest.approx(0.001)
+
+
+def test_permutation_test_of_constant_values_finds_nothing():
+    assert statistics.permutation_test_of_groups(np.ones(6), [0, 0, 0, 1, 1, 1], np.random.default_rng(0)) == 1
+
+
+def test_spearman_equals_scipys_and_its_interval_covers():
+    generator = np.random.default_rng(5)
+    x, y = generator.integers(0, 9, (2, 50))  # ties
+    assert statistics.spearman(x, y)[0] == pytest.approx(scipy.stats.spearmanr(x, y).statistic)
+    correlation = 0.6
+    truth = 6 / np.pi * np.arcsin(correlation / 2)
+    pairs = generator.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], (800, 60))
+    intervals = np.array([statistics.spearman(pair[:, 0], pair[:, 1], 0.9)[1:] for pair in pairs])
+    assert np.mean((intervals[:, 0] <= truth) & (truth <= intervals[:, 1])) == pytest.approx(0.9, abs=0.03)
+
+
+@given(arrays(float, (3, 9), elements=st.integers(0, 5).map(float)))
+def test_mean_ranks_equal_scipys(values):
+    np.testing.assert_array_equal(statistics.mean_ranks(values), scipy.stats.rankdata(values, axis=-1))
+
+
+def test_log_mean_exp_is_the_log_of_the_mean():
+    values = np.random.default_rng(0).normal(0, 2, (5, 7))
+    np.testing.assert_allclose(statistics.log_mean_exp(values, axis=1), np.log(np.exp(values).mean(axis=1)))
+    assert statistics.log_mean_exp([-2000.0, -2000.0]) == -2000
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: statistics.clopper_pearson(5, 4, 0.9), "successes must be"),
+        (lambda: statistics.clopper_pearson(0, 0, 0.9), "trials must be"),
+        (lambda: statistics.clopper_pearson(1, 4, 1.0), "confidence must be"),
+        (lambda: statistics.clopper_pearson(1, 4, 0.9, "upppr"), "upper"),
+        (lambda: statistics.confidence_sequence(-1, 4, 0.9), "successes must be"),
+        (lambda: statistics.mean_interval([1.0], 0.9), "at least two"),
+        (lambda: statistics.paired_t_test([1.0], [1.0]), "at least two"),
+        (lambda: statistics.spearman([1, 1, 1, 1], [1, 2, 3, 4]), "differ"),
+    ],
+)
+def test_a_mistake_is_named(call, words):
+    with pytest.raises(SeedscopeError, match=words):
+        call()
