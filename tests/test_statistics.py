@@ -36,20 +36,22 @@ def test_clopper_pearson_keeps_digits_for_many_trials():
     assert upper == pytest.approx(-np.expm1(np.log(0.05) / 1e9), rel=1e-9)  # (1 − p)^n = 0.05
 
 
+def share_ever_wrong(interval, truth, runs=10_000, trials=250):
+    """Return how often the truth is outside the interval after any of the trials, over many runs."""
+    successes, after = np.meshgrid(np.arange(trials + 1), np.arange(1, trials + 1), indexing="ij")
+    lower, upper = interval(np.minimum(successes, after), after, 0.9)
+    wrong = (truth < lower) | (truth > upper)
+    counts = np.cumsum(np.random.default_rng(3).random((runs, trials)) < truth, axis=1)
+    return wrong[counts, np.arange(trials)].any(axis=1).mean()
+
+
 @pytest.mark.parametrize("truth", PROPORTIONS)
 def test_confidence_sequence_holds_at_all_times_at_once(truth):
-    generator = np.random.default_rng(3)
-    runs = np.cumsum(generator.random((1500, 400)) < truth, axis=1)
-    lower, upper = statistics.confidence_sequence(runs, np.arange(1, 401), 0.9)
-    ever_wrong = np.any((truth < lower) | (truth > upper), axis=1).mean()
-    assert ever_wrong <= 0.1
+    assert share_ever_wrong(statistics.confidence_sequence, truth) <= 0.1
 
 
 def test_clopper_pearson_would_not_hold_at_all_times():
-    generator = np.random.default_rng(3)
-    runs = np.cumsum(generator.random((1500, 400)) < 0.5, axis=1)
-    lower, upper = statistics.clopper_pearson(runs, np.arange(1, 401), 0.9)
-    assert np.any((lower > 0.5) | (upper < 0.5), axis=1).mean() > 0.15
+    assert share_ever_wrong(statistics.clopper_pearson, 0.5) > 0.15
 
 
 @given(st.integers(1, 5000), st.floats(0, 1), st.floats(0.01, 0.999))
@@ -126,11 +128,12 @@ def test_spearman_equals_scipys_and_its_interval_covers():
     generator = np.random.default_rng(5)
     x, y = generator.integers(0, 9, (2, 50))  # ties
     assert statistics.spearman(x, y)[0] == pytest.approx(scipy.stats.spearmanr(x, y).statistic)
-    correlation = 0.6
+    correlation, repetitions = 0.6, 4000
     truth = 6 / np.pi * np.arcsin(correlation / 2)
-    pairs = generator.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], (800, 60))
+    pairs = generator.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], (repetitions, 60))
     intervals = np.array([statistics.spearman(pair[:, 0], pair[:, 1], 0.9)[1:] for pair in pairs])
-    assert np.mean((intervals[:, 0] <= truth) & (truth <= intervals[:, 1])) == pytest.approx(0.9, abs=0.03)
+    covered = np.mean((intervals[:, 0] <= truth) & (truth <= intervals[:, 1]))
+    assert 0.9 - 3 * np.sqrt(0.09 / repetitions) <= covered <= 0.93  # the variance used is a little too large
 
 
 @given(arrays(float, (3, 9), elements=st.integers(0, 5).map(float)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from seedscope.mechanisms import CONVEX, AugmentedOutputPerturbation, Mechanism, Relation, Setting
+from seedscope.mechanisms import CONVEX, AugmentedOutputPerturbation, Relation, Setting
 from seedscope.streams import normals
 
 Arrays = dict[str, np.ndarray]
@@ -20,7 +20,7 @@ class Job:
     """What training needs of a plan, apart from the chunk; rows and labels have the spare example last."""
 
     fingerprint: str
-    mechanism: Mechanism
+    mechanism: Any
     model: Any
     classes: int
     setting: Setting

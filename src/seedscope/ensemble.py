@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Ensemble:
     """Records of models seeds × neighbours × initialisations, as an xarray Dataset.
 
-    `weights[seed, neighbour, init, step, parameter]`, `scores[seed, neighbour, init, example]` (the probability of class 1,
-    or of each class) and `losses` likewise. Neighbour −1 is the base data set.
+    `weights[seed, neighbour, init, step, parameter]`, `scores[seed, neighbour, init, example]` (the probability of
+    class 1, or of each class) and `losses` likewise. Neighbour −1 is the base data set.
     """
 
     dataset: xarray.Dataset
@@ -69,7 +69,7 @@ class Ensemble:
         return self.dataset.isel(example=np.flatnonzero(there))
 
     def base_scores(self, part: str = "test") -> np.ndarray:
-        """Return the base data set's final scores on a part: [seed × init, example] or [seed × init, example, class]."""
+        """Return the base data set's final scores on a part: [seed × init, example(, class)]."""
         scores = self.on(part)["scores"].sel(neighbour=BASE)
         scores = scores.isel(step=-1) if "step" in scores.dims else scores
         values = scores.values

@@ -165,7 +165,8 @@ class OutputPerturbation:
 
         if self.noise_scale is not None:
             return self.noise_scale
-        if math.isinf(self.epsilon or 0):
+        assert self.epsilon is not None  # one of the two is given: see __post_init__
+        if math.isinf(self.epsilon):
             return 0.0
         return float(gaussian_noise_scale(self.sensitivity(setting) + shortfall, self.epsilon, self._delta(setting)))
 
@@ -339,5 +340,7 @@ def _bound(mechanism: object, setting: Setting) -> float:
 
 def _proved(relation: Relation, epsilon: float, delta: float, setting: Setting, by: str) -> Guarantee:
     """Return a proved guarantee, with the condition that learned scaling puts on it."""
-    given = ", given public preprocessing (here it was learned from the training part)" if setting.scaling_learned else ""
+    given = (
+        ", given public preprocessing (here it was learned from the training part)" if setting.scaling_learned else ""
+    )
     return Guarantee(relation, Number(epsilon, "proved"), delta, f"{by}{given}.")

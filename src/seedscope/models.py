@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -62,7 +63,7 @@ class Logistic(Model):
         return True
 
     def network(self, shape: Shape, classes: int) -> Network:
-        return equinox_network(lambda key: _Dense(int(np.prod(shape)), (), outputs(classes), None, key))
+        return equinox_network(lambda key: _Dense(int(np.prod(shape)), (), outputs(classes), "relu", key))
 
 
 @dataclass(frozen=True)
@@ -164,8 +165,10 @@ def small_cnn() -> CNN:
 
 def small_vgg() -> CNN:
     """Return the VGG of IP2 Table 8: 82,554 parameters for ten classes of 32×32×3 images."""
-    narrow, wide = (ConvolutionLayer(16, 3, "same"), ConvolutionLayer(16, 3, "same", 2)), (
-        ConvolutionLayer(32, 3, "same"), ConvolutionLayer(32, 3, "same", 2))
+    narrow, wide = (
+        (ConvolutionLayer(16, 3, "same"), ConvolutionLayer(16, 3, "same", 2)),
+        (ConvolutionLayer(32, 3, "same"), ConvolutionLayer(32, 3, "same", 2)),
+    )
     return CNN(narrow + wide, hidden=(32,))
 
 
@@ -230,25 +233,25 @@ def _require_activation(name: str) -> None:
     require(name in ACTIVATIONS, f"activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}.")
 
 
-def _glorot_linear(inputs: int, outputs: int | str, key: jax.Array) -> eqx.nn.Linear:
+def _glorot_linear(inputs: int, outputs: Any, key: jax.Array) -> eqx.nn.Linear:
     """Return a dense layer with Glorot-uniform weights and zero bias."""
     layer = eqx.nn.Linear(inputs, outputs, key=key)
-    units = 1 if outputs == "scalar" else outputs
+    units = layer.weight.shape[0]
     limit = np.sqrt(6 / (inputs + units))
     weight = jax.random.uniform(key, layer.weight.shape, minval=-limit, maxval=limit)
-    return eqx.tree_at(lambda one: (one.weight, one.bias), layer, (weight, jnp.zeros_like(layer.bias)))
+    return eqx.tree_at(lambda one: (one.weight, one.bias), layer, (weight, jnp.zeros(units)))
 
 
 class _Dense(eqx.Module):
     """Dense layers with an activation between them."""
 
     layers: tuple[eqx.nn.Linear, ...]
-    activation: str | None = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
 
-    def __init__(self, inputs: int, hidden: Shape, outputs: int | str, activation: str | None, key: jax.Array):
-        widths = (inputs, *hidden, outputs)
+    def __init__(self, inputs: int, hidden: Shape, outputs: int | str, activation: str, key: jax.Array):
+        widths: tuple[Any, ...] = (inputs, *hidden, outputs)
         keys = jax.random.split(key, len(widths) - 1)
-        self.layers = tuple(_glorot_linear(*ends, one) for *ends, one in zip(widths[:-1], widths[1:], keys, strict=True))
+        self.layers = tuple(_glorot_linear(a, b, k) for (a, b), k in zip(pairwise(widths), keys, strict=True))
         self.activation = activation
 
     def __call__(self, x: jax.Array) -> jax.Array:

@@ -65,19 +65,20 @@ class ConvexTrainer:
             noise = self.mechanism.noise(self.setting, self._shortfall(problem, solution.gradient_norms[0]))
             weights = solution.weights + noise * normals(root_seed, "output noise", seeds, problem.width)
             return weights, np.repeat(solution.gradient_norms, len(seeds))
-        solution = problem.minimise(self._tilts(root_seed, seeds, problem), self.optimum)
+        scale = self.mechanism.tilt(self.setting).scale
+        solution = problem.minimise(self._tilts(scale, root_seed, seeds, problem), self.optimum)
         return solution.weights, solution.gradient_norms
 
     def _shortfall(self, problem: LogisticProblem, gradient_norm: float) -> float:
         """Return what an inexact minimiser adds to the sensitivity: 2τ/λ above the tolerance, else nothing."""
-        return 0.0 if gradient_norm <= problem.tolerance else 2 * gradient_norm / self.mechanism.l2
+        return 0.0 if gradient_norm <= problem.tolerance else 2 * gradient_norm / problem.penalty.min()
 
-    def _tilts(self, root_seed: int, seeds: np.ndarray, problem: LogisticProblem) -> np.ndarray:
+    def _tilts(self, scale: float, root_seed: int, seeds: np.ndarray, problem: LogisticProblem) -> np.ndarray:
         """Return each seed's tilt b/N: uniform direction, Gamma norm."""
         directions = normals(root_seed, "tilt direction", seeds, problem.width)
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        sizes = gammas(root_seed, "tilt size", seeds, problem.width) * self.mechanism.tilt(self.setting).scale
-        return directions * sizes[:, None] / problem.examples
+        sizes = gammas(root_seed, "tilt size", seeds, problem.width)
+        return directions * (scale * sizes / problem.examples)[:, None]
 
 
 def linear_scores(weights: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:

@@ -82,8 +82,7 @@ class Plan:
     @cached_property
     def steps(self) -> tuple[int, ...]:
         """The checkpoints; a mechanism that finds a minimiser has one, at step 0."""
-        sgd = getattr(self.mechanism, "sgd", self.mechanism)
-        return (0,) if isinstance(self.mechanism, CONVEX) else self.grid.steps(sgd.steps)
+        return (0,) if isinstance(self.mechanism, CONVEX) else self.grid.steps(gradient_part(self.mechanism).steps)
 
     @cached_property
     def inits(self) -> tuple[str, ...]:
@@ -213,7 +212,7 @@ class Plan:
         )
 
     def chunk_coordinates(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
-        """Return the seeds and neighbours of a full chunk: beyond the grid's edge, seeds go on and the base stands in."""
+        """Return the seeds and neighbours of a full chunk; beyond the grid seeds go on and the base stands in."""
         seeds = chunk.seed_block * self.shape.seeds + np.arange(self.shape.seeds)
         here = self.neighbours[self.shape.neighbour_slice(chunk, len(self.neighbours))]
         return seeds, np.pad(here, (0, self.shape.neighbours - len(here)), constant_values=-1)
@@ -242,7 +241,9 @@ def make_plan(
     _check(plan)
     if isinstance(model, Custom) and model.has_one_initial_point:
         fixed = plan.inits == ("fixed",)
-        require(fixed, "a finished module has one initial point: use Grid(init='fixed') or pass a function key → module.")
+        require(
+            fixed, "a finished module has one initial point: use Grid(init='fixed') or pass a function key → module."
+        )
     return replace(plan, shape=chunk or choose_chunk_shape(plan))
 
 
@@ -250,19 +251,25 @@ def _check(plan: Plan) -> None:
     """Raise where mechanism, model, data and grid do not go together."""
     mechanism, data = plan.mechanism, plan.data
     name = type(mechanism).__name__
-    require(not isinstance(mechanism, DPSGD), "training with DPSGD is not available yet; use SGD or a convex mechanism.")
+    require(
+        not isinstance(mechanism, DPSGD), "training with DPSGD is not available yet; use SGD or a convex mechanism."
+    )
     if isinstance(mechanism, CONVEX):
         require(plan.model.convex, f"{name} needs model=logistic(), got {plan.model!r}.")
         require(data.classes == 2, f"{name} is for two classes, the data have {data.classes}.")
         require(data.features.ndim == 2, f"{name} needs a table of features, the data are images.")
         return
-    sgd = mechanism.sgd if isinstance(mechanism, AugmentedOutputPerturbation) else mechanism
-    rows = len(data.base)
-    require(sgd.batch_size <= rows, f"batch_size must be at most the {rows} training rows, got {sgd.batch_size}.")
+    rows, size = len(data.base), gradient_part(mechanism).batch_size
+    require(size <= rows, f"batch_size must be at most the {rows} training rows, got {size}.")
+
+
+def gradient_part(mechanism: Any) -> Any:
+    """Return the mechanism that takes gradient steps: itself, or the SGD beneath an augmentation."""
+    return mechanism.sgd if isinstance(mechanism, AugmentedOutputPerturbation) else mechanism
 
 
 def choose_chunk_shape(plan: Plan) -> ChunkShape:
-    """Return a chunk of about half a second of work, bounded memory, and at least four chunks a grid where it has them."""
+    """Return a chunk of about half a second of work and bounded memory; small grids are cut into four."""
     inits = len(plan.inits)
     neighbours = min(len(plan.neighbours), max(1, MODELS_PER_SEED // inits))
     probes = sum(len(index) for _, index, _ in plan.probe_parts())
@@ -283,7 +290,7 @@ def model_work(plan: Plan) -> float:
 
     if isinstance(plan.mechanism, CONVEX):
         return 60.0 * len(plan.data.base) * plan.parameters  # about ten Newton steps
-    sgd = plan.mechanism.sgd if isinstance(plan.mechanism, AugmentedOutputPerturbation) else plan.mechanism
+    sgd = gradient_part(plan.mechanism)
     shape = plan.data.features.shape[1:]
     network = plan.model.network(shape, plan.data.classes)
     parameters = jax.eval_shape(network.init, jax.random.key(0))
@@ -298,7 +305,9 @@ def software_versions() -> dict[str, str]:
     from importlib.metadata import version
 
     packages = ("seedscope", "jax", "jaxlib", "equinox", "numpy", "scipy", "xarray", "zarr")
-    return {"python": platform.python_version(), "machine": platform.machine()} | {one: version(one) for one in packages}
+    return {"python": platform.python_version(), "machine": platform.machine()} | {
+        one: version(one) for one in packages
+    }
 
 
 def _plain(value: Any) -> Any:

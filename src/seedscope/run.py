@@ -12,7 +12,7 @@ import numpy as np
 from seedscope.chunk_training import Arrays, Job, train_chunk
 from seedscope.datasets.dataset import Dataset
 from seedscope.ensemble import Ensemble
-from seedscope.errors import require, require_count
+from seedscope.errors import require_count
 from seedscope.grid import Chunk, Grid
 from seedscope.mechanisms import Mechanism
 from seedscope.plan import WORK_PER_CHUNK, Plan, Records, make_plan, model_work
@@ -34,13 +34,15 @@ def train(
     scaling: Scaling | None = None,
     store: str | Path | None = None,
     jobs: int | None = None,
+    verify: bool = False,
     progress: Progress | None = None,
 ) -> Ensemble:
     """Return the ensemble of models that a mechanism gives on a grid of seeds × neighbouring data sets.
 
     With `store`, a folder, what is trained is kept there: a run that was stopped goes on where it was, a larger grid
-    trains only what is new, and another plan is refused. `jobs` is the number of processes; by default all cores, or none
-    but this one for a small grid. `progress(done, total)` is called with numbers of models.
+    trains only what is new, and another plan is refused. `jobs` is the number of processes; by default all cores, or
+    none but this one for a small grid. `verify` reads what is stored first and trains again what is damaged.
+    `progress(done, total)` is called with numbers of models.
 
     >>> from seedscope import SGD, Grid, load, train
     >>> ensemble = train(load("breast-cancer"), SGD(steps=50), grid=Grid(seeds=3, neighbours=2))
@@ -55,6 +57,8 @@ def train(
         return Ensemble(train_into(MemoryStore(plan), plan, jobs, progress))
     folder = open_store(store, plan)
     with folder.locked():
+        if verify:
+            folder.verify()
         return Ensemble(train_into(folder, plan, jobs, progress), folder.path)
 
 
@@ -73,7 +77,7 @@ def train_into(store: MemoryStore | FolderStore, plan: Plan, jobs: int | None, p
 
 
 def results(plan: Plan, store: Store, missing: list[Chunk], jobs: int) -> Iterator[tuple[Chunk, Arrays]]:
-    """Yield each missing chunk with its records as they finish; a killed worker is replaced a bounded number of times."""
+    """Yield each missing chunk with its records as they finish; killed workers are replaced a few times."""
     if jobs == 1 or len(missing) <= 1:
         for chunk in missing:
             yield chunk, train_chunk(plan.job, *plan.chunk_coordinates(chunk))
@@ -108,7 +112,7 @@ def prepare_process() -> None:
     os.environ.setdefault("NPROC", "1")
     import jax
 
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.read("jax_compilation_cache_dir") is None:
         jax.config.update("jax_compilation_cache_dir", str(compilation_cache()))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -116,7 +120,10 @@ def prepare_process() -> None:
 
 def compilation_cache() -> Path:
     """Return the folder in which compiled functions are kept for the next process."""
-    root = os.environ.get("SEEDSCOPE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seedscope"
+    root = (
+        os.environ.get("SEEDSCOPE_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seedscope"
+    )
     return Path(root) / "compiled"
 
 

@@ -1,7 +1,7 @@
 """How features are scaled before training, so that every row's norm has a stated public bound.
 
-A scaling is frozen data; `fit(data)` learns what it needs from the training part only and gives a `FittedScaling`, which
-is recorded with the trained models.
+A scaling is frozen data; `fit(data)` learns what it needs from the training part only and gives a `FittedScaling`,
+which is recorded with the trained models.
 """
 
 from __future__ import annotations

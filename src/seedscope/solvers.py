@@ -1,9 +1,9 @@
 """Batched Newton for regularised logistic regression: thousands of tilted objectives on the same rows at once.
 
-Minimises, for each model m, `mean_i log(1 + exp(−±x_i·w)) + ½ Σ_j penalty_j w_j² + tilt_m·w` in float64. The Hessians of
-all models are one matrix product of their weights s(1−s) with the rows' outer products. Where a full step does not
-shrink the gradient, its length is searched for along the same line, which makes Newton converge from anywhere and costs
-no further matrix product.
+Minimises, for each model m, `mean_i log(1 + exp(−±x_i·w)) + ½ Σ_j penalty_j w_j² + tilt_m·w` in float64. The
+Hessians of all models are one matrix product of their weights s(1−s) with the rows' outer products. Where a full step
+does not shrink the gradient, its length is searched for along the same line, which makes Newton converge from anywhere
+and costs no further matrix product.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LogisticProblem:
         self.examples, self.width = self.rows.shape
         self._upper = np.triu_indices(self.width)
         self._outer = self._outer_products() if self._outer_fits() else None
-        self._rows32 = self.rows.astype(np.float32) if self._outer is None else None
+        self._rows32 = self.rows.astype(np.float32 if self._outer is None else float, copy=False)
 
     @property
     def tolerance(self) -> float:
@@ -104,12 +104,12 @@ class LogisticProblem:
             active = active[going]
             state = self._improve(state.take(going), tilts[active])
         raise SeedscopeError(
-            f"logistic regression did not converge in {ITERATIONS} Newton steps (gradient norm {norms.max():.2g}, needed "
-            f"{tolerance:.2g}); use a larger l2 or scale the features."
+            f"logistic regression did not converge in {ITERATIONS} Newton steps (gradient norm {norms.max():.2g}, "
+            f"needed {tolerance:.2g}); use a larger l2 or scale the features."
         )
 
     def _improve(self, state: _State, tilts: np.ndarray) -> _State:
-        """Return the state after a full Newton step, or a searched one for models whose gradient did not shrink by it."""
+        """Return the state after a full Newton step, or a searched one for models whose gradient did not shrink."""
         steps = self._newton_steps(state)
         new = self._stepped(state, steps, tilts)
         # A full step must beat the smallest gradient so far: only finitely many can interrupt the searched descent.
@@ -129,7 +129,7 @@ class LogisticProblem:
         return new
 
     def _step_lengths(self, state: _State, steps: np.ndarray, changes: np.ndarray, tilts: np.ndarray) -> np.ndarray:
-        """Return the t [model] that minimises the objective at weights − t·steps: the root of its slope, by bisection."""
+        """Return the t [model] that minimises the objective at weights − t·steps, by bisection of its slope."""
         linear = ((state.weights * self.penalty + tilts) * steps).sum(1)
         quadratic = (self.penalty * steps**2).sum(1)
 

@@ -197,7 +197,8 @@ def permutation_test_of_groups(
 def spearman(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> tuple[float, float, float]:
     """Return Spearman's rank correlation of two vectors and its approximate interval (value, lower, upper).
 
-    Ties get their mean rank; the interval is Fisher's with Bonett & Wright's (2000) variance `(1 + r²/2)/(n − 3)`.
+    Ties get their mean rank. The interval is Fisher's with Bonett & Wright's (2000) variance `(1 + r²/2)/(n − 3)`; it
+    is slightly wide: for normal pairs it covers about 91 % where 90 % is asked.
 
     >>> value, lower, upper = spearman([1, 2, 3, 4, 5], [1, 2, 3, 5, 4])
     >>> round(value, 3), lower < value < upper

@@ -33,7 +33,6 @@ from seedscope.plan import Plan, differences
 
 if TYPE_CHECKING:
     import xarray
-    import zarr
 
 FORMAT = 1
 
@@ -84,7 +83,7 @@ class FolderStore:
 
     def __init__(self, path: Path, plan: Plan):
         self.path, self.plan = path, plan
-        self._group: zarr.Group | None = None
+        self._group: Any = None
 
     @property
     def records_path(self) -> Path:
@@ -136,7 +135,9 @@ class FolderStore:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise SeedscopeError(f"another run is writing to {self.path}; wait for it or choose another store.") from None
+                raise SeedscopeError(
+                    f"another run is writing to {self.path}; wait for it or choose another store."
+                ) from None
             yield
 
     def prepare(self) -> None:
@@ -150,12 +151,14 @@ class FolderStore:
             _write_coordinate(group, name, axis, values)
         group.attrs.update(attributes(self.plan))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # consolidation is not in the specification yet, and what xarray reads first
+            warnings.simplefilter(
+                "ignore"
+            )  # consolidation is not in the specification yet, and what xarray reads first
             zarr.consolidate_metadata(str(self.records_path))
 
-    def _fit(self, group: zarr.Group, variable: layout.Variable) -> None:
+    def _fit(self, group: Any, variable: layout.Variable) -> None:
         """Create an array, or grow it to at least the variable's shape."""
-        import zarr
+        from zarr.codecs import Crc32cCodec, ZstdCodec
 
         if variable.name in group:
             array = group[variable.name]
@@ -168,7 +171,7 @@ class FolderStore:
             dtype=variable.dtype,
             fill_value=float("nan"),
             dimension_names=variable.axes,
-            compressors=[zarr.codecs.ZstdCodec(level=1), zarr.codecs.Crc32cCodec()],
+            compressors=[ZstdCodec(level=1), Crc32cCodec()],
             config={"write_empty_chunks": True},
         )
 
@@ -185,7 +188,7 @@ class FolderStore:
         return self.path / "done" / f"{chunk.name}.json"
 
     def _stamp(self, chunk: Chunk) -> dict[str, Any]:
-        """Return what a marker must say to count for this plan: its fingerprint, and how much of the chunk is filled."""
+        """Return what a marker must say to count for this plan: fingerprint, and how much of the chunk is filled."""
         seeds, neighbours = layout.region(self.plan, chunk)
         return {
             "plan": self.plan.fingerprint,
@@ -336,7 +339,7 @@ def _read_identity(path: Path) -> dict[str, Any] | None:
     return identity
 
 
-def _write_coordinate(group: zarr.Group, name: str, axis: str, values: np.ndarray) -> None:
+def _write_coordinate(group: Any, name: str, axis: str, values: np.ndarray) -> None:
     """Write a coordinate; one that is longer already stays, as the store has more than this plan asks for."""
     if name in group and group[name].shape[0] >= len(values):
         return

@@ -33,7 +33,7 @@ def gammas(root_seed: int, purpose: str, seeds: np.ndarray, shape: float) -> np.
 
 
 def shuffled_batches(root_seed: int, seed: int, examples: int, batch_size: int, steps: int) -> np.ndarray:
-    """Return example indices [step, batch_size]: each epoch a new order, cut into batches, the incomplete one dropped."""
+    """Return example indices [step, batch_size]: each epoch a new order, its incomplete last batch dropped."""
     draw, per_epoch = generator(root_seed, "batches", seed), examples // batch_size
     epochs = [draw.permutation(examples)[: per_epoch * batch_size] for _ in range(-(-steps // per_epoch))]
     return np.concatenate(epochs).reshape(-1, batch_size)[:steps].astype(np.int32)

@@ -1,8 +1,8 @@
 """Trains a chunk of models by gradient steps: one loop over steps, `vmap` over neighbours, then over seeds.
 
 For one seed all neighbouring data sets see the same batches, except where the replaced row is drawn. So the network is
-evaluated once on the shared batch with the spare example appended, and each neighbour picks its own logits. Under `vmap`
-only the parameters differ between neighbours: the first layer is one matrix product instead of thousands of gathers.
+evaluated once on the shared batch with the spare example appended, and each neighbour picks its own logits. Under
+`vmap` only the parameters differ between neighbours: the first layer is one matrix product, not thousands of gathers.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def train_block(job: GradientJob, parameters, rows, labels, batches, neighbours,
     """Return the records of a block of models, trained side by side.
 
     parameters: pytree of [seed, model, ...]; rows [N+1, ...] and labels [N+1], the spare example last; batches
-    [step, seed, batch]; neighbours [model], the row each model's data set lacks (−1: none); segments [checkpoint, 2], the
-    steps from one checkpoint to the next; probes: the (rows, labels) on which scores are recorded.
+    [step, seed, batch]; neighbours [model], the row each model's data set lacks (−1: none); segments [checkpoint, 2],
+    the steps from one checkpoint to the next; probes: the (rows, labels) on which scores are recorded.
     """
     spare = rows.shape[0] - 1
 
@@ -176,7 +176,9 @@ def train_sgd(
     return {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}
 
 
-def _starting_points(network: Network, root_seed: int, seeds: np.ndarray, neighbours: int, inits: tuple[str, ...]) -> Any:
+def _starting_points(
+    network: Network, root_seed: int, seeds: np.ndarray, neighbours: int, inits: tuple[str, ...]
+) -> Any:
     """Return the initial parameters [seed, model, ...], the models being neighbours × inits."""
     starts = {"fixed": np.full(len(seeds), -1, np.int32), "varied": np.asarray(seeds, np.int32)}
     by_init = [initial_parameters(network.init, root_seed, starts[init]) for init in inits]

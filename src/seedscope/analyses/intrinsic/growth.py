@@ -66,5 +66,5 @@ def _expected_maximum(ordered: np.ndarray, m: int) -> tuple[float, float, float]
     cumulative = np.exp(np.minimum(log_share, 0.0))
     cumulative[-1] = 1.0
     mean = np.diff(cumulative, prepend=0.0) @ ordered[m - 1 :]
-    lower, upper = ordered[m - 1 + np.searchsorted(cumulative, (0.05, 0.95))]
+    lower, upper = ordered[m - 1 + np.searchsorted(cumulative, (0.05 - 1e-9, 0.95 - 1e-9))]
     return float(mean), float(lower), float(upper)

@@ -237,7 +237,7 @@ def _log1p_over(sign: float, log_size: float, log_scale: float) -> float:
 
 
 def henze_zirkler_subsets(
-    samples: ArrayLike, *, subsets: int | None = None, size: int = SUBSET_SIZE, draws: int = LEAST_DRAWS, seed: int = 0
+    samples: ArrayLike, *, subsets: int | None = None, size: int = SUBSET_SIZE, draws: int | None = None, seed: int = 0
 ) -> HenzeZirklerSubsets:
     """Return Henze–Zirkler tests of random subsets of the weights, for more weights than one test can take.
 
@@ -248,7 +248,7 @@ def henze_zirkler_subsets(
         samples: [sample, dimension].
         subsets: how many; default 2(d//size + 1) as in IP2.
         size: weights in a subset, or all where there are fewer.
-        draws: as in `henze_zirkler`.
+        draws: as in `henze_zirkler`; default enough for a corrected p-value of 1/40.
         seed: of the choice of subsets.
 
     >>> found = henze_zirkler_subsets(np.random.default_rng(0).normal(size=(60, 30)), size=5)
@@ -263,7 +263,8 @@ def henze_zirkler_subsets(
     count = 2 * (d // size + 1) if subsets is None else subsets
     rng = np.random.default_rng(seed)
     chosen = [rng.choice(d, size=min(size, d), replace=False) for _ in range(count)]
-    tests = tuple(henze_zirkler(array[:, columns], draws=draws) for columns in chosen)
+    simulated = max(LEAST_DRAWS, 40 * count - 1) if draws is None else draws
+    tests = tuple(henze_zirkler(array[:, columns], draws=simulated) for columns in chosen)
     p_value = min(1.0, count * min(test.p_value for test in tests))
     return HenzeZirklerSubsets(tests, p_value, min(test.p_value_log_normal for test in tests))
 

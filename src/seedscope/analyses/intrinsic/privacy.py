@@ -50,8 +50,8 @@ class IntrinsicPrivacy:
 
     `refused` has the reason for each None, by attribute. The `epsilon_…` attributes use the variability named in
     `variability_used`; `epsilon()` gives every other combination. `stability` has the smallest and the largest value of
-    each variability over the data sets of the grid (IP1 Table 6, IP2 Table 5). `sensitivity_…` intervals resample the
-    seeds; for a maximum they only say how far it rests on single seeds.
+    each variability over the data sets of the grid (IP1 Table 6, IP2 Table 5). Intervals resample the seeds, not the
+    people: that of a sensitivity says how far the maximum rests on single seeds.
     """
 
     sensitivity_bound: Number | None
@@ -111,7 +111,7 @@ class IntrinsicPrivacy:
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How intervals over seeds are made: percentiles of `draws` resamplings of the seeds."""
+    """How intervals over seeds are made, by the basic bootstrap of a scale: `draws` resamplings of the seeds."""
 
     confidence: float = 0.95
     draws: int = 500
@@ -285,9 +285,17 @@ def _resampled(value: float, draws: np.ndarray, confidence: float, note: str = "
 
 
 def _number(value: float, draws: np.ndarray, confidence: float, note: str = "") -> Number:
-    """Return an estimate with the percentile interval of its bootstrap values, widened to hold the estimate."""
+    """Return an estimate with its bootstrap interval, widened to hold the estimate.
+
+    The draws are to the estimate what the estimate is to the truth, so the ends are value²/quantile. For a maximum,
+    whose draws are never above it, and for a minimum, that turns the interval to the side of the truth.
+    """
+    if value == 0 or not np.isfinite(value):
+        return Number(value, "estimate", value, value, confidence, note)
     tail = (1 - confidence) / 2
-    lower, upper = np.quantile(draws, (tail, 1 - tail))
+    high, low = np.quantile(draws, (1 - tail, tail), method="inverted_cdf")
+    with np.errstate(divide="ignore"):
+        lower, upper = value * (value / np.array([high, low]))
     return Number(value, "estimate", min(float(lower), value), max(float(upper), value), confidence, note)
 
 

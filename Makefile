@@ -1,0 +1,41 @@
+# Every target sets up .venv by itself when needed, and only then.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+DEV := .venv/.ready-dev
+
+.PHONY: demo test check format lint types bench clean
+
+demo: $(READY)  ## train a grid of models on embedded data and say what their randomness hides and decides
+	$(BIN)/seedscope train breast-cancer --seeds 100 --neighbours 50 --init both --store runs/demo
+
+test: $(DEV)  ## every test that needs nothing but this folder
+	$(BIN)/python -m pytest
+
+check: lint types test  ## formatter, linter, types, tests
+
+lint: $(DEV)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(DEV)
+	$(BIN)/mypy
+
+format: $(DEV)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(DEV)  ## ours and the peer in one run, a ratio each
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv runs
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	touch $@
+
+$(DEV): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,cluster,parquet]'
+	touch $@

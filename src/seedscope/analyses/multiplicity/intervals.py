@@ -1,0 +1,132 @@
+"""How sure is a disagreement, and how many re-trainings make it sure: bounds, exact and anytime intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seedscope.analyses.multiplicity.disagreement import disagreement_from_counts
+from seedscope.errors import require, require_count, require_positive, require_probability
+from seedscope.statistics import clopper_pearson, confidence_sequence
+
+
+def disagreement_error(models: ArrayLike, confidence: ArrayLike, examples: ArrayLike = 1) -> np.ndarray:
+    """Return the largest error of the estimated disagreement of `examples` at once, with at least `confidence`.
+
+    Known before any training, for any example, from Hoeffding's inequality:
+    `1/(m−1) + 4m/(m−1)·η(1+η)` with `η = √(ln(2k/ρ)/2m)`, k examples, ρ = 1 − confidence.
+
+    >>> float(disagreement_error(5000, 0.95).round(4))
+    0.0785
+
+    AD Propositions 4 and 5.
+    """
+    require_probability("confidence", confidence)
+    m, k = np.asarray(models, float), np.asarray(examples, float)
+    require(m >= 2, f"models must be at least 2, got {models!r}.")
+    require(k >= 1, f"examples must be at least 1, got {examples!r}.")
+    eta = np.sqrt(np.log(2 * k / (1 - np.asarray(confidence, float))) / (2 * m))
+    return 1 / (m - 1) + 4 * m / (m - 1) * eta * (1 + eta)
+
+
+def models_needed(error: float, confidence: float, examples: int = 1) -> int:
+    """Return the smallest number of models for which the paper's bound on the error is at most `error`.
+
+    It grows with the logarithm of the number of examples only.
+
+    >>> models_needed(0.08, 0.95), models_needed(0.08, 0.95, examples=20_000)
+    (4821, 17691)
+
+    AD Equation 20.
+    """
+    _check_plan(error, confidence, examples)
+    return _first(lambda m: bool(disagreement_error(m, confidence, examples) <= error))
+
+
+def models_needed_exact(error: float, confidence: float, examples: int = 1) -> int:
+    """Return a number of models for which the *exact* interval is within `error` of the estimate, whatever they decide.
+
+    Found by bisection, so a slightly smaller number may do as well (the error is not quite monotone).
+    `models_needed(…) - models_needed_exact(…)` says how many re-trainings the exact interval saves.
+
+    >>> models_needed_exact(0.08, 0.95), models_needed(0.08, 0.95)
+    (649, 4821)
+    """
+    _check_plan(error, confidence, examples)
+
+    def enough(models: int) -> bool:
+        counts = np.arange(models // 2 + 1)  # the other half mirrors it
+        return bool(interval_error(counts, models, confidence, examples).max() <= error)
+
+    return _first(enough)
+
+
+def disagreement_interval(
+    positives: ArrayLike, models: ArrayLike, confidence: ArrayLike, examples: ArrayLike = 1, anytime: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (lower, upper) of the true disagreement 4p(1−p): exact, simultaneous over `examples`.
+
+    The exact (Clopper–Pearson) interval of p at level ρ/k is mapped to its *image*: the upper end is 1 if ½ lies
+    inside. It holds with at least `confidence` for every p, also 0, ½ and 1.
+
+    Args:
+        positives: number of models that decide 1, any shape; all arguments broadcast.
+        models: how many models there are.
+        confidence: in (0, 1), for all `examples` together.
+        examples: how many examples are looked at.
+        anytime: use the confidence sequence, which may be looked at after every model; it is wider.
+
+    >>> lower, upper = disagreement_interval([0, 250, 500], 1000, 0.95)
+    >>> lower.round(3), upper.round(3)
+    (array([0.   , 0.694, 0.996]), array([0.015, 0.803, 1.   ]))
+    """
+    require(np.asarray(examples) >= 1, f"examples must be at least 1, got {examples!r}.")
+    require_probability("confidence", confidence)
+    level = 1 - (1 - np.asarray(confidence, float)) / np.asarray(examples, float)
+    interval = confidence_sequence if anytime else clopper_pearson
+    s, m, level = np.broadcast_arrays(np.asarray(positives), np.asarray(models), level)
+    few, back = np.unique(np.stack([s.ravel(), m.ravel(), level.ravel()]), axis=1, return_inverse=True)
+    lower, upper = (end[back.ravel()].reshape(s.shape) for end in _image(*interval(few[0], few[1], few[2])))
+    return lower[()], upper[()]
+
+
+def interval_error(
+    positives: ArrayLike, models: int, confidence: float, examples: int = 1, anytime: bool = False
+) -> np.ndarray:
+    """Return how far the true disagreement can be from the estimate (clipped to 1), by the exact interval.
+
+    With `anytime=True` one may train until the largest of these is small enough, and stop.
+
+    >>> interval_error([0, 50, 100], 100, 0.95).round(3)
+    array([0.14 , 0.041, 0.14 ])
+    """
+    estimate = np.minimum(disagreement_from_counts(positives, models), 1.0)
+    lower, upper = disagreement_interval(positives, models, confidence, examples, anytime)
+    return np.maximum(estimate - lower, upper - estimate)
+
+
+def _image(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the image of the interval [low, high] under 4p(1−p)."""
+    ends = 4 * low * (1 - low), 4 * high * (1 - high)
+    return np.minimum(*ends), np.where((low <= 0.5) & (high >= 0.5), 1.0, np.maximum(*ends))
+
+
+def _check_plan(error: float, confidence: float, examples: int) -> None:
+    """Raise unless the arguments of a plan are in their ranges."""
+    require_positive("error", error)
+    require_probability("confidence", confidence)
+    require_count("examples", examples)
+
+
+def _first(enough: Callable[[int], bool]) -> int:
+    """Return the first whole number from 2 on that is enough, for a property that stays true."""
+    upper = 2
+    while not enough(upper):
+        upper *= 2
+    lower = upper // 2
+    while upper - lower > 1:
+        middle = (lower + upper) // 2
+        lower, upper = (lower, middle) if enough(middle) else (middle, upper)
+    return upper

@@ -1,0 +1,127 @@
+"""Augmented output perturbation: the same draw for all levels, the papers' formulas, limits."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ttest_rel
+
+from seedscope.accounting import gaussian_noise_scale
+from seedscope.analyses import intrinsic
+from seedscope.errors import SeedscopeError
+
+
+def linear_task(models=60, examples=400, columns=6, classes=2, seed=0):
+    """Return trained weights [model, parameter] and the accuracy function of a learnable linear task."""
+    rng = np.random.default_rng(seed)
+    features = np.concatenate([rng.normal(size=(examples, columns - 1)), np.ones((examples, 1))], axis=1)
+    outputs = 1 if classes == 2 else classes
+    truth = rng.normal(size=(outputs, columns))
+    scores = features @ truth.T
+    labels = (scores[:, 0] > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
+    weights = truth.ravel() + 0.05 * rng.normal(size=(models, outputs * columns))
+    return weights, intrinsic.linear_accuracy(features, labels, classes=classes), features, labels
+
+
+def utility(task, **options):
+    """Return the comparison at one usual setting."""
+    weights, accuracy, *_ = task
+    setting = {"sensitivity": 0.1, "noise_intrinsic": 0.2, "epsilon": 1.0, "delta": 1e-5} | options
+    return intrinsic.augmented_utility(weights, accuracy, **setting)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_accuracy_is_that_of_each_model_by_itself(classes):
+    weights, accuracy, features, labels = linear_task(models=5, classes=classes)
+    slow = []
+    for model in weights:
+        right = 0
+        for row, label in zip(features, labels, strict=True):
+            scores = [part @ row for part in model.reshape(-1, len(row))]
+            right += (int(scores[0] > 0) if classes == 2 else int(np.argmax(scores))) == label
+        slow.append(right / len(labels))
+    np.testing.assert_allclose(accuracy(weights), slow)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_less_noise_is_between_full_noise_and_none(classes):
+    found = utility(linear_task(classes=classes), noise_intrinsic=0.33)
+    assert found.deterministic.mean() < found.augmented.mean() < found.noiseless.mean()
+    assert 0 < found.share_of_gap.value < 1
+    assert found.share_of_gap.kind == "estimate"
+
+
+def test_without_intrinsic_noise_nothing_is_saved():
+    found = utility(linear_task(), noise_intrinsic=0.0)
+    np.testing.assert_array_equal(found.augmented, found.deterministic)
+    assert found.share_of_gap.value == found.gain.value == 0
+    assert found.p_value_gain == 1
+
+
+def test_where_sgd_brings_enough_noise_the_whole_gap_is_closed():
+    found = utility(linear_task(), noise_intrinsic=10.0)
+    assert found.noise_augmented == 0
+    np.testing.assert_array_equal(found.augmented, found.noiseless)
+    assert found.share_of_gap.value == 1
+
+
+def test_all_levels_use_the_same_draw():
+    seen = []
+    weights = np.zeros((4, 3))
+    intrinsic.augmented_utility(
+        weights,
+        lambda w: seen.append(w) or np.zeros(len(w)),
+        sensitivity=1.0,
+        noise_intrinsic=1.0,
+        epsilon=1.0,
+        delta=1e-5,
+    )
+    target, added = (
+        float(gaussian_noise_scale(1.0, 1.0, 1e-5)),
+        np.sqrt(float(gaussian_noise_scale(1.0, 1.0, 1e-5)) ** 2 - 1),
+    )
+    assert not seen[0].any()
+    np.testing.assert_allclose(seen[1] / target, seen[2] / added)
+
+
+def test_p_values_are_those_of_the_paired_t_test():
+    found = utility(linear_task(), noise_intrinsic=0.33)
+    gain = ttest_rel(found.augmented, found.deterministic, alternative="greater").pvalue
+    cost = ttest_rel(found.noiseless, found.deterministic, alternative="greater").pvalue
+    assert found.p_value_gain == pytest.approx(gain)
+    assert found.p_value_cost == pytest.approx(cost)
+
+
+def test_the_papers_target_is_classical():
+    found = utility(linear_task(models=3), formula="classical", epsilon=0.5, delta=9.25e-9, sensitivity=0.059)
+    assert found.noise_target == pytest.approx(np.sqrt(2 * np.log(1.25 / 9.25e-9)) * 0.059 / 0.5)
+
+
+def test_the_gap_is_not_shared_where_noise_costs_nothing():
+    found = utility((np.zeros((5, 2)), lambda weights: np.full(len(weights), 0.5)))
+    assert found.share_of_gap is None
+
+
+@given(st.floats(0, 1e3), st.floats(0, 1e3))
+def test_augmented_noise_and_own_noise_add_up_to_the_target(target, own):
+    added = float(intrinsic.augmented_noise_scale(target, own))
+    assert np.hypot(added, own) == pytest.approx(max(target, own), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be a finite number above 0"),
+        ({"delta": 1}, r"delta must be in \(0, 1\)"),
+        ({"formula": "clasical"}, "Did you mean 'classical'"),
+        ({"noise_intrinsic": -1}, "at least 0"),
+    ],
+)
+def test_wrong_settings_are_refused(options, message):
+    with pytest.raises(SeedscopeError, match=message):
+        utility(linear_task(models=3), **options)
+
+
+def test_two_models_are_too_few():
+    with pytest.raises(SeedscopeError, match="at least 3 models, got 2"):
+        utility(linear_task(models=2))
