@@ -1,16 +1,48 @@
-"""What decides which tests can run here."""
+"""What decides which tests can run here, and what keeps them apart from the user's own files."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 
 import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+NEEDS: dict[str, tuple[Callable[[], object], str]] = {
+    "paper_data": (
+        lambda: os.environ.get("SEEDSCOPE_DATA"),
+        "SEEDSCOPE_DATA does not name a folder with the real data sets",
+    ),
+    "browser": (lambda: any(map(shutil.which, BROWSERS)), "no chromium on the path"),
+    "cluster": (lambda: find_spec("distributed"), "the cluster extra is not installed"),
+    "slow": (lambda: os.environ.get("SEEDSCOPE_SLOW"), "SEEDSCOPE_SLOW is not set"),
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all tests, and the next run, share what JAX compiles."""
+    if (cache := getattr(config, "cache", None)) is None:
+        return
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache.mkdir("compiled")))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, visibly, the tests whose surroundings are missing."""
-    if not os.environ.get("SEEDSCOPE_DATA"):
-        skip = pytest.mark.skip(reason="SEEDSCOPE_DATA does not name a folder with the real data sets")
+    for marker, (is_here, reason) in NEEDS.items():
+        if is_here():
+            continue
         for item in items:
-            if item.get_closest_marker("paper_data"):
-                item.add_marker(skip)
+            if item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep downloads and what else is cached out of the user's home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEEDSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -15,6 +15,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "seedscope.audit": ("Audit", "audit"),
     "seedscope.datasets": ("Dataset", "from_arrays", "load", "read_table"),
     "seedscope.ensemble": ("Ensemble",),
     "seedscope.errors": ("SeedscopeError",),

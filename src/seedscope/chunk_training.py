@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from seedscope.mechanisms import CONVEX, AugmentedOutputPerturbation, Relation, Setting
 from seedscope.streams import normals
@@ -43,7 +44,8 @@ def train_chunk(job: Job, seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
     if job.fingerprint not in _trainers:
         _trainers.clear()
         _trainers[job.fingerprint] = _prepare(job)
-    return _trainers[job.fingerprint](seeds, neighbours)
+    with threadpool_limits(1, "blas"):  # cores are shared out by chunks; and one thread gives the same bits everywhere
+        return _trainers[job.fingerprint](seeds, neighbours)
 
 
 def _prepare(job: Job) -> ChunkTrainer:
@@ -55,9 +57,10 @@ def _prepare(job: Job) -> ChunkTrainer:
 
 def _gradient(job: Job) -> ChunkTrainer:
     """Return the trainer for gradient steps."""
+    from seedscope.models import network_of
     from seedscope.training import train_sgd
 
-    network = job.model.network(job.rows.shape[1:], job.classes)
+    network = network_of(job.model, job.rows.shape[1:], job.classes)
     probes = (job.probe_rows, job.probe_labels) if len(job.probe_rows) else None
 
     def train(seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
@@ -71,10 +74,11 @@ def _gradient(job: Job) -> ChunkTrainer:
 
 def _augmented(job: Job) -> ChunkTrainer:
     """Return the trainer for SGD whose weights get the noise that the seed lacks, and are scored with it."""
+    from seedscope.models import network_of
     from seedscope.training import score_block, train_sgd
 
     mechanism: AugmentedOutputPerturbation = job.mechanism
-    network = job.model.network(job.rows.shape[1:], job.classes)
+    network = network_of(job.model, job.rows.shape[1:], job.classes)
 
     def train(seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
         records = train_sgd(
@@ -86,9 +90,10 @@ def _augmented(job: Job) -> ChunkTrainer:
         weights = (weights + noise[:, None, None, None, :]).astype(np.float32)
         if not len(job.probe_rows):
             return {"weights": weights}
-        models = weights[..., -1, :].reshape(len(seeds), -1, weights.shape[-1])
+        released = weights if job.scores_at_checkpoints else weights[..., -1, :]
+        models = released.reshape(len(seeds), -1, weights.shape[-1])
         scored = score_block(network, models, (job.probe_rows, job.probe_labels))
-        shaped = {name: np.asarray(one).reshape(*weights.shape[:3], *one.shape[2:]) for name, one in scored.items()}
+        shaped = {name: np.asarray(one).reshape(*released.shape[:-1], *one.shape[2:]) for name, one in scored.items()}
         return {"weights": weights, **shaped}
 
     return train
@@ -108,7 +113,8 @@ def _convex(job: Job) -> ChunkTrainer:
             "gradient_norms": records["gradient_norms"][:, :, None],
         }
         if len(job.probe_rows):
-            kept |= linear_scores(weights, job.probe_rows, job.probe_labels)
+            scored = weights[:, :, :, None] if job.scores_at_checkpoints else weights
+            kept |= linear_scores(scored, job.probe_rows, job.probe_labels)
         return kept
 
     return train

@@ -8,6 +8,8 @@ import sys
 import typer
 
 from seedscope.commands import data
+from seedscope.commands.audit import audit
+from seedscope.commands.reproduce import reproduce
 from seedscope.commands.train import train
 from seedscope.errors import SeedscopeError
 
@@ -19,7 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command()(train)
+for command in (audit, train, reproduce):
+    app.command()(command)
 app.add_typer(data.app, name="data")
 
 

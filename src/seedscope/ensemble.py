@@ -30,16 +30,24 @@ class Ensemble:
 
     @classmethod
     def open(cls, path: str | Path) -> Ensemble:
-        """Return the ensemble in a store's folder, whole; it needs nothing of what made it."""
+        """Return the ensemble in a store's folder: the grid that was asked for last; an unfinished one is refused."""
         import xarray
+
+        from seedscope.store import unfinished
 
         records = Path(path) / "models.zarr"
         require(records.is_dir(), f"no ensemble at {path}; name the folder that was given as store.")
         try:
-            dataset = xarray.open_zarr(records, chunks=None)
-            json.loads(dataset.attrs["description"])
+            whole = xarray.open_zarr(records, chunks=None)
+            grid = json.loads(whole.attrs["description"])["grid"]
+            dataset = _of_grid(whole, grid)
+            missing = unfinished(Path(path), grid["chunk"], dataset.sizes)
         except Exception as error:  # whatever a damaged folder makes the readers raise
             raise SeedscopeError(f"cannot read the ensemble at {path}: {error}") from error
+        require(
+            not missing,
+            f"the ensemble at {path} lacks {len(missing)} of its chunks; run the same training again to finish it.",
+        )
         return cls(dataset, Path(path))
 
     @cached_property
@@ -84,3 +92,11 @@ class Ensemble:
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {size}" for name, size in self.dataset.sizes.items())
         return f"Ensemble({self.description['data']['name']!r}, {self.description['mechanism']['type']}: {sizes})"
+
+
+def _of_grid(whole: xarray.Dataset, grid: dict[str, Any]) -> xarray.Dataset:
+    """Return the records of the described grid: a store may hold more, from a larger grid asked for before."""
+    neighbours = 1 + len(grid["people"]) + grid["neighbours"]
+    dataset = whole.isel(seed=slice(grid["seeds"]), neighbour=slice(neighbours))
+    others = dataset["example_part"].values != "neighbour"
+    return dataset.isel(example=np.flatnonzero(others | (np.cumsum(~others) < neighbours)))

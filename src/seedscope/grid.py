@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,12 +41,18 @@ class Grid:
         require_count("seeds", self.seeds)
         require_count("neighbours", self.neighbours, at_least=0)
         require_count("root_seed", self.root_seed, at_least=0)
+        require(self.root_seed < 2**31, f"root_seed must be below 2³¹ = {2**31}, got {self.root_seed}.")
         require(self.init in (*INITS, "both"), f"init must be 'fixed', 'varied' or 'both', got {self.init!r}.")
         known = self.relation is None or self.relation in RELATIONS
         require(known, f"relation must be one of {RELATIONS}, got {self.relation!r}.")
-        object.__setattr__(self, "people", tuple(int(row) for row in self.people))
-        if not isinstance(self.checkpoints, int):
-            object.__setattr__(self, "checkpoints", tuple(int(step) for step in self.checkpoints))
+        for name in ("seeds", "neighbours", "root_seed"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        people = _whole_numbers("people", self.people)
+        require(len(set(people)) == len(people), f"people must be different rows, got {list(people)}.")
+        object.__setattr__(self, "people", people)
+        one = np.ndim(self.checkpoints) == 0
+        checkpoints = _whole_numbers("checkpoints", [self.checkpoints] if one else self.checkpoints)
+        object.__setattr__(self, "checkpoints", checkpoints[0] if one else checkpoints)
 
     @property
     def inits(self) -> tuple[str, ...]:
@@ -70,6 +76,14 @@ class Grid:
         inside = all(1 <= step <= last for step in self.checkpoints)
         require(inside, f"checkpoints must be steps from 1 to {last}, got {list(self.checkpoints)}.")
         return tuple(sorted({*self.checkpoints, last}))
+
+
+def _whole_numbers(name: str, values: Any) -> tuple[int, ...]:
+    """Return the values as integers, or raise where they are not a sequence of whole numbers."""
+    array = np.asarray(values)
+    whole = array.ndim == 1 and (array.dtype.kind in "iu" or len(array) == 0)
+    require(whole, f"{name} must be whole numbers, got {values!r}.")
+    return tuple(int(one) for one in array)
 
 
 @dataclass(frozen=True)

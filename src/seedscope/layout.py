@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from seedscope.chunk_training import Arrays
+from seedscope.datasets.dataset import Part
 from seedscope.grid import BASE, Chunk
 from seedscope.mechanisms import CONVEX
 from seedscope.plan import Plan
@@ -53,7 +55,41 @@ def coordinates(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
         "example_part": ("example", np.array([name for name, rows, _ in parts for _ in rows], dtype=str)),
         "example_row": ("example", np.concatenate([np.zeros(0, int), *(rows for _, rows, _ in parts)])),
         "example_label": ("example", np.concatenate([np.zeros(0, int), *labels])),
+        "example_person": ("example", np.concatenate([np.zeros(0, int), *(_person(plan, one) for *_, one in parts)])),
+        **_people(plan),
     }
+
+
+def _people(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
+    """Return the coordinates of the person axis: every row of the data in its original order, whether probed or not."""
+    parts = _data_parts(plan)
+    order = np.argsort(np.concatenate([part.rows for part in parts.values()]), kind="stable")
+
+    def together(arrays: Iterable[np.ndarray]) -> tuple[str, np.ndarray]:
+        return "person", np.concatenate(list(arrays))[order]
+
+    return {
+        "person_id": together(part.ids.astype(str) for part in parts.values()),
+        "person_part": together(np.repeat([name], len(part)) for name, part in parts.items()),
+        "person_label": together(part.labels for part in parts.values()),
+        **{
+            f"group_{k}": together(part.groups[name].astype(str) for part in parts.values())
+            for k, name in enumerate(plan.data.groups)
+        },
+    }
+
+
+def _person(plan: Plan, part: Part) -> np.ndarray:
+    """Return the place of each row of a part on the person axis."""
+    rows = np.sort(np.concatenate([one.rows for one in _data_parts(plan).values()]))
+    return np.searchsorted(rows, part.rows)
+
+
+def _data_parts(plan: Plan) -> dict[str, Part]:
+    """Return the parts of the data by name; the validation part only where there is one."""
+    data = plan.data
+    parts = {"train": data.train, "validation": data.validation, "test": data.test}
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def region(plan: Plan, chunk: Chunk) -> tuple[slice, slice]:

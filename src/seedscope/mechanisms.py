@@ -14,14 +14,17 @@ A mechanism is frozen data. It says its neighbour `relation`, its batch `samplin
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from seedscope.errors import require, require_count, require_positive, require_probability
 from seedscope.number import Number
+from seedscope.optimizers import Momentum, Schedule, require_learning_rate
 
 Relation = Literal["replace_one", "add_or_remove"]
 RELATIONS: tuple[Relation, ...] = ("replace_one", "add_or_remove")
+Rule = Literal["sum", "mean"]
+RULES: tuple[Rule, ...] = ("sum", "mean")
 CURVATURE = 0.25  # the largest second derivative of the logistic loss
 
 
@@ -82,6 +85,7 @@ class SGD:
         require_positive("learning_rate", self.learning_rate)
         require_count("batch_size", self.batch_size)
         require_count("steps", self.steps)
+        require(isinstance(self.sampling, Shuffled), f"sampling of SGD must be Shuffled(), got {self.sampling!r}.")
 
     def guarantee(self, setting: Setting) -> Guarantee:
         """Return that none is proved: the seed's randomness is measured, not guaranteed."""
@@ -93,39 +97,83 @@ class SGD:
 class DPSGD:
     """Stochastic gradient descent on clipped per-example gradients plus Gaussian noise.
 
-    The noise's standard deviation is `noise_multiplier · clipping_norm` on the sum over a batch, which is then divided
-    by the *expected* batch size.
+    A step sums the gradients of a batch, each shortened to `clipping_norm` C, and adds noise of standard deviation
+    `noise_multiplier · C`. With `rule="sum"` the result is divided by the *expected* batch size: that is the private
+    mechanism. With `rule="mean"` the sum is divided by the true batch size (the noise still by the expected one), which
+    the accounting of the sum does not cover. `learning_rate` is a number or a schedule, `momentum` what is carried on.
     """
 
-    learning_rate: float = 0.5
+    learning_rate: float | Schedule = 0.5
     batch_size: int = 128
     steps: int = 1000
     noise_multiplier: float = 1.0
     clipping_norm: float = 1.0
     delta: float = 1e-5
     sampling: Sampling = field(default=Poisson())
+    momentum: Momentum | None = None
+    rule: Rule = "sum"
 
     relation: Relation = field(default="add_or_remove", init=False)
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "noise_multiplier", "clipping_norm"):
-            require_positive(name, getattr(self, name))
+        require_learning_rate(self.learning_rate)
         require_count("batch_size", self.batch_size)
         require_count("steps", self.steps)
+        quiet = self.noise_multiplier == 0
+        require(quiet or 0 < self.noise_multiplier < math.inf, _at_least_0("noise_multiplier", self.noise_multiplier))
+        require(
+            0 < self.clipping_norm < math.inf or (self.clipping_norm == math.inf and quiet),
+            f"clipping_norm must be a finite number above 0 (or infinite without noise), got {self.clipping_norm}.",
+        )
         require_probability("delta", self.delta)
+        require(self.rule in RULES, f"rule must be one of {RULES}, got {self.rule!r}.")
+
+    @classmethod
+    def calibrated(
+        cls, epsilon: float, delta: float, *, examples: int, batch_size: int = 128, steps: int = 1000, **options: Any
+    ) -> DPSGD:
+        """Return the mechanism with the least noise that makes `steps` steps on `examples` rows (epsilon, delta)-private.
+
+        >>> round(DPSGD.calibrated(2.0, 1e-5, examples=12_800, steps=1000).noise_multiplier, 3)
+        1.022
+        """
+        from seedscope.accounting import dpsgd_noise_multiplier
+
+        _require_batch(batch_size, examples)
+        noise = dpsgd_noise_multiplier(epsilon, delta, batch_size / examples, steps)
+        return cls(batch_size=batch_size, steps=steps, noise_multiplier=noise, delta=delta, **options)
+
+    @property
+    def noise_scale(self) -> float:
+        """The standard deviation of the noise on the sum."""
+        return self.noise_multiplier * self.clipping_norm if self.noise_multiplier else 0.0
+
+    def sampling_probability(self, examples: int) -> float:
+        """Return the chance of each of so many examples to be in a batch."""
+        _require_batch(self.batch_size, examples)
+        return self.batch_size / examples
 
     def guarantee(self, setting: Setting) -> Guarantee:
-        """Return the (ε, δ) of Poisson sampling by Rényi accounting; none for another sampling."""
+        """Return the (ε, δ) of Poisson batches and the sum rule by Rényi accounting; otherwise why there is none."""
         from seedscope.accounting import dpsgd_epsilon
 
-        if not isinstance(self.sampling, Poisson):
-            reason = f"the accounting needs Poisson() batches, and these are {self.sampling}."
+        rate = self.sampling_probability(setting.examples)
+        reason = self._unproved()
+        if reason:
             return Guarantee(self.relation, None, self.delta, reason)
-        rate = self.batch_size / setting.examples
-        require(rate <= 1, f"batch_size must be at most the {setting.examples} training rows, got {self.batch_size}.")
         epsilon = float(dpsgd_epsilon(self.noise_multiplier, rate, self.steps, self.delta))
         reason = "Rényi divergences of the sampled Gaussian mechanism, added over the steps."
         return Guarantee(self.relation, Number(epsilon, "proved"), self.delta, reason)
+
+    def _unproved(self) -> str:
+        """Return why no guarantee is proved, empty where one is."""
+        if self.noise_multiplier == 0:
+            return "without noise there is no guarantee."
+        if not isinstance(self.sampling, Poisson):
+            return f"the accounting needs Poisson() batches, and these are {self.sampling}."
+        if self.rule == "mean":
+            return "dividing by the true batch size makes one person's influence larger than the sum's accounting allows."
+        return ""
 
 
 @dataclass(frozen=True)
@@ -225,6 +273,8 @@ class ObjectivePerturbation:
         _require_epsilon(self.epsilon)
         if self.l2 is not None:
             require_positive("l2", self.l2)
+            own = isinstance(self.calibration, Diffprivlib062)
+            require(not own, "l2 must be left out with Diffprivlib062(), which has its own regularisation.")
 
     def tilt(self, setting: Setting) -> Tilt:
         """Return the calibrated objective for so many rows of bounded norm."""
@@ -275,6 +325,7 @@ class AugmentedOutputPerturbation:
     classical: bool = False
 
     def __post_init__(self) -> None:
+        require(isinstance(self.sgd, SGD), f"sgd must be the SGD whose weights are released, got {self.sgd!r}.")
         for name in ("epsilon", "sensitivity"):
             require_positive(name, getattr(self, name))
         require_probability("delta", self.delta)
@@ -312,17 +363,20 @@ Mechanism = SGD | DPSGD | OutputPerturbation | ObjectivePerturbation | Augmented
 CONVEX = (OutputPerturbation, ObjectivePerturbation)
 
 
-def describe(mechanism: Mechanism) -> dict[str, Any]:
-    """Return the mechanism as a dictionary of plain values, its class under "type"."""
-    described: dict[str, Any] = {"type": type(mechanism).__name__}
-    for name, value in vars(mechanism).items():
-        if isinstance(value, SGD):
-            described[name] = describe(value)
-        elif hasattr(value, "__dataclass_fields__"):
-            described[name] = {"type": type(value).__name__, **asdict(value)}
-        else:
-            described[name] = value
-    return described
+def describe(mechanism: Any) -> dict[str, Any]:
+    """Return the mechanism as a dictionary of plain values, its class under "type"; its options likewise."""
+    nested = {name: describe(one) if hasattr(one, "__dataclass_fields__") else one for name, one in vars(mechanism).items()}
+    return {"type": type(mechanism).__name__, **nested}
+
+
+def _at_least_0(name: str, value: float) -> str:
+    """Return the complaint about a value that must be finite and not negative."""
+    return f"{name} must be a finite number of at least 0, got {value}."
+
+
+def _require_batch(batch_size: int, examples: int) -> None:
+    """Raise where a batch is larger than the data."""
+    require(batch_size <= examples, f"batch_size must be at most the {examples} training rows, got {batch_size}.")
 
 
 def _require_epsilon(epsilon: float) -> None:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -30,10 +31,15 @@ ACTIVATIONS: dict[str, Callable] = {"relu": jax.nn.relu, "tanh": jnp.tanh, "sigm
 
 
 class Network(NamedTuple):
-    """A pair of pure functions: `init(key)` and `apply(parameters, batch)`."""
+    """A pair of pure functions: `init(key)` and `apply(parameters, batch)`.
+
+    `module(parameters)`, where there is one, is the Equinox module that maps one example to its logits: from its layers
+    per-example gradients are computed without holding them all (see `per_example`).
+    """
 
     init: Callable[[jax.Array], Any]
     apply: Callable[[Any, jax.Array], jax.Array]
+    module: Callable[[Any], eqx.Module] | None = None
 
 
 @dataclass(frozen=True)
@@ -111,14 +117,42 @@ class CNN(Model):
         return equinox_network(lambda key: _Convolutional(self, shape, outputs(classes), key))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Custom(Model):
-    """A user's own network: an (init, apply) pair, a function key → Equinox module, or a module."""
+    """A user's own network: an (init, apply) pair, a function key → Equinox module, or a module.
 
-    make: Any
+    Two are equal if they hold the same objects: a module's arrays cannot be hashed.
+    """
+
+    make: Any = field(repr=False)
     name: str = "custom"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Custom) and self._objects == other._objects
+
+    def __hash__(self) -> int:
+        return hash(self._objects)
+
+    @property
+    def _objects(self) -> tuple[int, ...]:
+        """The identities of what the user gave."""
+        return tuple(id(one) for one in (self.make if isinstance(self.make, tuple) else (self.make,)))
+
     def network(self, shape: Shape, classes: int) -> Network:
+        try:
+            network = self._pair()
+            parameters = jax.eval_shape(network.init, jax.random.key(0))
+            logits = jax.eval_shape(network.apply, parameters, jax.ShapeDtypeStruct((2, *shape), jnp.float32))
+        except SeedscopeError:
+            raise
+        except (TypeError, ValueError, AttributeError) as error:
+            reason = str(error).split("\n")[0]
+            raise SeedscopeError(f"model {self.name} fails on examples of shape {shape}: {reason}") from error
+        _require_trainable(self.name, parameters, logits, classes)
+        return network
+
+    def _pair(self) -> Network:
+        """Return the (init, apply) pair of what the user gave."""
         if isinstance(self.make, tuple):
             return Network(*self.make)
         if isinstance(self.make, eqx.Module):
@@ -136,7 +170,8 @@ class Custom(Model):
         parameters = network.init(key)
         traced = (jax.make_jaxpr(network.init)(key), jax.make_jaxpr(network.apply)(parameters, jnp.zeros((1, *shape))))
         digest = hashlib.sha256("\n".join(map(str, traced)).encode())
-        for leaf in jax.tree.leaves(parameters):
+        captured = [constant for one in traced for constant in one.consts]  # their text shows only shapes
+        for leaf in [*jax.tree.leaves(parameters), *captured]:
             digest.update(np.asarray(leaf).tobytes())
         return f"{self.name}:{digest.hexdigest()[:16]}"
 
@@ -178,10 +213,17 @@ def as_model(model: Any) -> Model:
         return model
     pair = isinstance(model, tuple) and len(model) == 2 and all(callable(one) for one in model)
     if pair or callable(model):
-        return Custom(tuple(model) if pair else model, getattr(model, "__name__", type(model).__name__))
+        name = "custom" if pair else getattr(model, "__name__", type(model).__name__)
+        return Custom(tuple(model) if pair else model, name)
     raise SeedscopeError(
         f"model must be a Seedscope model, an (init, apply) pair or a function key → Equinox module, got {model!r}."
     )
+
+
+@lru_cache(maxsize=32)
+def network_of(model: Model, shape: Shape, classes: int) -> Network:
+    """Return the model's network, the same pair of functions each time: what is compiled for it is then used again."""
+    return model.network(shape, classes)
 
 
 def outputs(classes: int) -> int | str:
@@ -206,10 +248,13 @@ def equinox_network(make: Callable[[jax.Array], eqx.Module]) -> Network:
     def init(key: jax.Array) -> Any:
         return eqx.filter(make(key), eqx.is_inexact_array)
 
-    def apply(parameters: Any, batch: jax.Array) -> jax.Array:
-        return jax.vmap(eqx.combine(parameters, static))(batch)
+    def module(parameters: Any) -> eqx.Module:
+        return eqx.combine(parameters, static)
 
-    return Network(init, apply)
+    def apply(parameters: Any, batch: jax.Array) -> jax.Array:
+        return jax.vmap(module(parameters))(batch)  # type: ignore[arg-type]
+
+    return Network(init, apply, module)
 
 
 def _is_parameter(leaf: Any) -> bool:
@@ -228,12 +273,22 @@ def _refuse_mixing_layers(module: eqx.Module) -> None:
         )
 
 
+def _require_trainable(name: str, parameters: Any, logits: Any, classes: int) -> None:
+    """Raise unless a user's parameters are floating-point arrays and the logits have the shape that training needs."""
+    floating = all(_is_parameter(leaf) for leaf in jax.tree.leaves(parameters))
+    require(floating, f"model {name} must have only floating-point parameters; keep others out of what init returns.")
+    needed = () if classes == 2 else (classes,)
+    found = logits.shape[1:] if isinstance(logits, jax.ShapeDtypeStruct) else type(logits).__name__
+    right = found == needed
+    require(right, f"model {name} must give each example logits of shape {needed} for {classes} classes, got {found}.")
+
+
 def _require_activation(name: str) -> None:
     """Raise unless the activation is known."""
     require(name in ACTIVATIONS, f"activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}.")
 
 
-def _glorot_linear(inputs: int, outputs: Any, key: jax.Array) -> eqx.nn.Linear:
+def dense_layer(inputs: int, outputs: Any, key: jax.Array) -> eqx.nn.Linear:
     """Return a dense layer with Glorot-uniform weights and zero bias."""
     layer = eqx.nn.Linear(inputs, outputs, key=key)
     units = layer.weight.shape[0]
@@ -251,7 +306,7 @@ class _Dense(eqx.Module):
     def __init__(self, inputs: int, hidden: Shape, outputs: int | str, activation: str, key: jax.Array):
         widths: tuple[Any, ...] = (inputs, *hidden, outputs)
         keys = jax.random.split(key, len(widths) - 1)
-        self.layers = tuple(_glorot_linear(a, b, k) for (a, b), k in zip(pairwise(widths), keys, strict=True))
+        self.layers = tuple(dense_layer(a, b, k) for (a, b), k in zip(pairwise(widths), keys, strict=True))
         self.activation = activation
 
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -261,31 +316,68 @@ class _Dense(eqx.Module):
         return self.layers[-1](x)
 
 
-class PatchConvolution(eqx.Module):
+class LiftedLayer(eqx.Module):
+    """A layer that first arranges its input without using its parameters (`lift`) and then applies them (`act`).
+
+    The split is what per-example gradients need: they follow from the lifted input and the derivative of the output.
+    """
+
+    def lift(self, x: jax.Array) -> jax.Array:
+        """Return the input as the parameters meet it."""
+        raise NotImplementedError
+
+    def act(self, lifted: jax.Array) -> jax.Array:
+        """Return the layer's output for a lifted input."""
+        raise NotImplementedError
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.act(self.lift(x))
+
+
+class ScaleAndShift(LiftedLayer):
+    """A layer that multiplies each channel, the last axis of its lifted input, by a scale and adds a shift."""
+
+    scale: jax.Array
+    shift: jax.Array
+
+    def act(self, lifted: jax.Array) -> jax.Array:
+        return lifted * self.scale + self.shift
+
+
+class PatchConvolution(LiftedLayer):
     """A square convolution of one image [height, width, channel], as patches times a matrix."""
 
     weight: jax.Array  # [out, kernel · kernel · in]
-    bias: jax.Array
+    bias: jax.Array | None
     kernel: int = eqx.field(static=True)
     padding: str = eqx.field(static=True)
+    stride: int = eqx.field(static=True)
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, padding: str, key: jax.Array):
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, padding: str, key: jax.Array, stride: int = 1, bias: bool = True
+    ):
         limit = np.sqrt(6 / (kernel * kernel * (inputs + outputs)))
         self.weight = jax.random.uniform(key, (outputs, kernel * kernel * inputs), minval=-limit, maxval=limit)
-        self.bias = jnp.zeros(outputs)
-        self.kernel, self.padding = kernel, padding
+        self.bias = jnp.zeros(outputs) if bias else None
+        self.kernel, self.padding, self.stride = kernel, padding, stride
 
-    def __call__(self, image: jax.Array) -> jax.Array:
-        return patches(image, self.kernel, self.padding) @ self.weight.T + self.bias
+    def lift(self, x: jax.Array) -> jax.Array:
+        return patches(x, self.kernel, self.padding, self.stride)
+
+    def act(self, lifted: jax.Array) -> jax.Array:
+        output = lifted @ self.weight.T
+        return output if self.bias is None else output + self.bias
 
 
-def patches(image: jax.Array, kernel: int, padding: str) -> jax.Array:
+def patches(image: jax.Array, kernel: int, padding: str, stride: int = 1) -> jax.Array:
     """Return every kernel × kernel window of an image, flattened: [height', width', kernel · kernel · channel]."""
     if padding == "same":
         before = (kernel - 1) // 2
         image = jnp.pad(image, ((before, kernel - 1 - before),) * 2 + ((0, 0),))
     height, width = image.shape[0] - kernel + 1, image.shape[1] - kernel + 1
-    windows = [image[i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)]
+    windows = [
+        image[i : i + height : stride, j : j + width : stride] for i in range(kernel) for j in range(kernel)
+    ]
     return jnp.concatenate(windows, axis=-1)
 
 

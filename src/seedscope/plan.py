@@ -142,6 +142,7 @@ class Plan:
             "mechanism": _plain(mechanisms.describe(self.mechanism)),
             "model": self.model.identity(shape, self.data.classes),
             "scaling": repr(self.scaling),
+            "norm_bound": self.fitted_scaling.norm_bound,
             "records": _plain(asdict(self.records)),
             "relation": self.relation,
             "init": list(self.inits),
@@ -168,6 +169,7 @@ class Plan:
                 "test_examples": len(data.test),
                 "shape": list(data.features.shape[1:]),
                 "classes": list(data.class_names),
+                "groups": list(data.groups),
                 "norm_bound": self.fitted_scaling.norm_bound,
             },
             "mechanism": _plain(mechanisms.describe(self.mechanism)),
@@ -251,6 +253,8 @@ def _check(plan: Plan) -> None:
     """Raise where mechanism, model, data and grid do not go together."""
     mechanism, data = plan.mechanism, plan.data
     name = type(mechanism).__name__
+    known = isinstance(mechanism, Mechanism)
+    require(known, f"mechanism must be one of Seedscope's, such as SGD(), got {mechanism!r}.")
     require(
         not isinstance(mechanism, DPSGD), "training with DPSGD is not available yet; use SGD or a convex mechanism."
     )
@@ -312,7 +316,7 @@ def software_versions() -> dict[str, str]:
 
 def _plain(value: Any) -> Any:
     """Return the value as JSON gives it back, so that what was written and what is meant compare equal."""
-    return json.loads(json.dumps(value, default=str))
+    return json.loads(json.dumps(value, default=lambda one: one.item() if isinstance(one, np.generic) else str(one)))
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:

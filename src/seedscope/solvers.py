@@ -8,7 +8,9 @@ and costs no further matrix product.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -62,10 +64,11 @@ class LogisticProblem:
         self.penalty = np.asarray(penalty, float)
         self.examples, self.width = self.rows.shape
         self._upper = np.triu_indices(self.width)
+        self._unpacked = _places(self._upper, self.width)
         self._outer = self._outer_products() if self._outer_fits() else None
         self._rows32 = self.rows.astype(np.float32 if self._outer is None else float, copy=False)
 
-    @property
+    @cached_property
     def tolerance(self) -> float:
         """The gradient norm at which a solution counts as exact: 1e-6·R/N."""
         return 1e-6 * float(np.linalg.norm(self.rows, axis=1).max()) / self.examples
@@ -81,14 +84,14 @@ class LogisticProblem:
 
     def with_row(self, index: int, row: np.ndarray, label: float) -> LogisticProblem:
         """Return the problem with one row replaced; a row of zeros takes the example out and keeps the divisor."""
-        rows, labels = self.rows.copy(), self.labels.copy()
-        rows[index], labels[index] = row, label
-        other = object.__new__(LogisticProblem)
-        other.rows, other.labels, other.penalty = rows, labels, self.penalty
-        other.examples, other.width, other._upper, other._outer = self.examples, self.width, self._upper, self._outer
+        other = copy.copy(self)
+        other.rows, other.labels = self.rows.copy(), self.labels.copy()
+        other.rows[index], other.labels[index] = row, label
         if self._outer is not None:
             other._outer = self._outer.copy()
             other._outer[index] = row[self._upper[0]] * row[self._upper[1]]
+        other._rows32 = other.rows.astype(self._rows32.dtype, copy=False)
+        other.__dict__.pop("tolerance", None)
         return other
 
     def _minimise_block(self, tilts: np.ndarray, start: np.ndarray | None) -> Solution:
@@ -186,12 +189,8 @@ class LogisticProblem:
     def _hessians(self, curvatures: np.ndarray) -> np.ndarray:
         """Return each model's Hessian, from one product with the rows' outer products."""
         packed = curvatures @ self._outer
-        hessians = np.empty((len(curvatures), self.width, self.width))
-        hessians[:, self._upper[0], self._upper[1]] = packed
-        hessians[:, self._upper[1], self._upper[0]] = packed
-        diagonal = np.arange(self.width)
-        hessians[:, diagonal, diagonal] += self.penalty
-        return hessians
+        packed[:, self._upper[0] == self._upper[1]] += self.penalty
+        return np.take(packed, self._unpacked, axis=1).reshape(-1, self.width, self.width)
 
     def _hessian(self, curvature: np.ndarray) -> np.ndarray:
         """Return the Hessian for one curvature per row."""
@@ -204,6 +203,13 @@ class LogisticProblem:
     def _outer_products(self) -> np.ndarray:
         """Return the upper triangles of the rows' outer products [row, pair]."""
         return self.rows[:, self._upper[0]] * self.rows[:, self._upper[1]]
+
+
+def _places(upper: tuple[np.ndarray, np.ndarray], width: int) -> np.ndarray:
+    """Return for each entry of a symmetric matrix, row by row, its place in the packed upper triangle."""
+    places = np.zeros((width, width), int)
+    places[upper] = places.T[upper] = np.arange(len(upper[0]))
+    return places.ravel()
 
 
 def _sigmoid(margins: np.ndarray) -> np.ndarray:

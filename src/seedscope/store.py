@@ -18,7 +18,7 @@ import os
 import shutil
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -98,13 +98,13 @@ class FolderStore:
 
     def write(self, chunk: Chunk, records: Arrays) -> None:
         """Write a chunk's records, bring them to the disk, then mark the chunk as done."""
-        kept, where = layout.trim(self.plan, chunk, records), layout.region(self.plan, chunk)
-        self._marker(chunk).unlink(missing_ok=True)
+        kept, stamp = layout.trim(self.plan, chunk, records), self._stamp(chunk)
         try:
+            self._marker(chunk).unlink(missing_ok=True)
             for name, values in kept.items():
-                self._array(name)[where] = values
+                self._array(name)[self._where(name, chunk, stamp)] = values
             self._sync(chunk, kept)
-            write_durably(self._marker(chunk), json.dumps(self._stamp(chunk) | {"checksums": checksums(kept)}))
+            write_durably(self._marker(chunk), json.dumps(stamp | {"checksums": checksums(kept)}))
         except OSError as error:
             raise disk_error(error, self.path) from error
 
@@ -199,18 +199,12 @@ class FolderStore:
 
     def _read_marker(self, chunk: Chunk) -> dict[str, Any]:
         """Return what a chunk's marker says; an unreadable marker says nothing."""
-        try:
-            marker = json.loads(self._marker(chunk).read_text())
-        except (OSError, ValueError):
-            return {}
-        return marker if isinstance(marker, dict) else {}
+        return _read_marker(self._marker(chunk))
 
     def _is_done(self, chunk: Chunk) -> bool:
         """Whether a chunk's marker is of this plan and covers the grid."""
         marker, needed = self._read_marker(chunk), self._stamp(chunk)
-        if marker.get("plan") != needed.pop("plan"):
-            return False
-        return all(isinstance(marker.get(name), int) and marker[name] >= size for name, size in needed.items())
+        return marker.get("plan") == needed.pop("plan") and _covers(marker, needed)
 
     def _finished(self) -> list[Chunk]:
         """Return the chunks of the grid that are done."""
@@ -220,23 +214,34 @@ class FolderStore:
     def _is_intact(self, chunk: Chunk) -> bool:
         """Whether a finished chunk's records have the checksums of its marker."""
         marker = self._read_marker(chunk)
-        start = (chunk.seed_block * self.plan.shape.seeds, chunk.neighbour_block * self.plan.shape.neighbours)
-        where = tuple(slice(a, a + marker[name]) for a, name in zip(start, ("seeds", "neighbours"), strict=True))
+        names = [one.name for one in layout.variables(self.plan)]
         try:
-            found = {name: np.asarray(self._array(name)[where]) for name in marker["checksums"]}
+            found = {name: np.asarray(self._array(name)[self._where(name, chunk, marker)]) for name in names}
         except (OSError, ValueError, KeyError, RuntimeError):
             return False
-        return checksums(found) == marker["checksums"]
+        return checksums(found) == marker.get("checksums")
+
+    def _where(self, name: str, chunk: Chunk, filled: dict[str, Any]) -> tuple[slice, ...]:
+        """Return the part of a variable's array that a chunk has filled; the array may be larger than this plan."""
+        shape = self.plan.shape
+        seed, neighbour = chunk.seed_block * shape.seeds, chunk.neighbour_block * shape.neighbours
+        parts = {
+            "seed": slice(seed, seed + filled["seeds"]),
+            "neighbour": slice(neighbour, neighbour + filled["neighbours"]),
+            "example": slice(filled["examples"]),
+        }
+        axes = next(one.axes for one in layout.variables(self.plan) if one.name == name)
+        return tuple(parts.get(axis, slice(None)) for axis in axes)
 
     def _sync(self, chunk: Chunk, kept: Arrays) -> None:
         """Bring the files of a chunk to the disk."""
-        folders = set()
+        folders: set[Path] = set()
         for name in kept:
             root = self.records_path / name / "c" / str(chunk.seed_block) / str(chunk.neighbour_block)
             files = [root] if root.is_file() else [path for path in root.rglob("*") if path.is_file()]
             for path in files:
                 _fsync(path)
-                folders.add(path.parent)
+                folders.update(parent for parent in path.parents if parent.is_relative_to(self.records_path))
         for folder in folders:
             _fsync(folder)
 
@@ -261,9 +266,21 @@ def stored_chunk_shape(path: str | Path) -> ChunkShape | None:
     return ChunkShape(**identity["chunk"]) if identity else None
 
 
+def unfinished(path: Path, chunk_shape: Mapping[str, int], sizes: Mapping[Any, int]) -> list[Chunk]:
+    """Return the chunks of a grid of these sizes that no marker in the store covers."""
+    shape, seeds, neighbours = ChunkShape(**chunk_shape), sizes["seed"], sizes["neighbour"]
+
+    def covered(chunk: Chunk) -> bool:
+        ends = shape.seed_slice(chunk, seeds), shape.neighbour_slice(chunk, neighbours)
+        filled = dict(zip(("seeds", "neighbours"), (end.stop - end.start for end in ends), strict=True))
+        return _covers(_read_marker(path / "done" / f"{chunk.name}.json"), filled | {"examples": sizes["example"]})
+
+    return [chunk for chunk in shape.chunks(seeds, neighbours) if not covered(chunk)]
+
+
 def attributes(plan: Plan) -> dict[str, Any]:
     """Return the attributes of an ensemble: its whole description, as JSON."""
-    named = "example_part example_row example_label neighbour_drawn"
+    named = " ".join(name for name, (axis, _) in layout.coordinates(plan).items() if name != axis)
     return {"description": json.dumps(plan.description()), "format": FORMAT, "coordinates": named}
 
 
@@ -300,11 +317,16 @@ def disk_error(error: OSError, path: Path) -> SeedscopeError:
 def _create_folder(path: Path) -> None:
     """Make the folders of a new store; a folder with other things in it is refused."""
     require(not path.exists() or path.is_dir(), f"store {path} is a file; choose another place with --store.")
-    foreign = path.exists() and any(entry.name not in ("lock", "done", "models.zarr") for entry in path.iterdir())
+    foreign = path.exists() and any(not _is_ours(entry.name) for entry in path.iterdir())
     require(not foreign, f"store {path} is a folder with other files in it; choose another place with --store.")
     if (path / "models.zarr").exists():
         shutil.rmtree(path / "models.zarr")  # left by a run that was killed before its plan was written
     (path / "done").mkdir(parents=True, exist_ok=True)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file may stand in a store whose plan is not written yet, because a run was killed before."""
+    return name in ("lock", "done", "models.zarr") or name.startswith(".plan.json.")
 
 
 def _check_identity(store: FolderStore) -> None:
@@ -326,17 +348,36 @@ def _check_identity(store: FolderStore) -> None:
 def _read_identity(path: Path) -> dict[str, Any] | None:
     """Return the identity of a store's plan, None where there is none."""
     file = path / "plan.json"
-    if not file.exists():
-        return None
     try:
         plan = json.loads(file.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise disk_error(error, path) from error
+    except ValueError as error:
+        raise SeedscopeError(f"{file} is not a plan of Seedscope ({error}); choose another store.") from None
+    try:
         identity = plan["identity"]
         ChunkShape(**identity["chunk"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise SeedscopeError(f"{file} is not a plan of Seedscope ({error}); choose another store.") from None
     known = plan.get("format") == FORMAT
     require(known, f"{file} has format {plan.get('format')}, this version reads {FORMAT}; choose another store.")
     return identity
+
+
+def _read_marker(path: Path) -> dict[str, Any]:
+    """Return what a marker says; an absent or unreadable one says nothing."""
+    try:
+        marker = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return marker if isinstance(marker, dict) else {}
+
+
+def _covers(marker: Mapping[str, Any], needed: Mapping[str, int]) -> bool:
+    """Whether a marker says that at least so much of its chunk is filled."""
+    return all(isinstance(marker.get(name), int) and marker[name] >= size for name, size in needed.items())
 
 
 def _write_coordinate(group: Any, name: str, axis: str, values: np.ndarray) -> None:

@@ -39,6 +39,32 @@ def shuffled_batches(root_seed: int, seed: int, examples: int, batch_size: int, 
     return np.concatenate(epochs).reshape(-1, batch_size)[:steps].astype(np.int32)
 
 
+def poisson_batches(root_seed: int, seed: int, examples: int, probability: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which examples are drawn, step after step in one row, and how many each step has [step].
+
+    Each example is in each batch with the probability, independently: the gaps between the hits of a long row of
+    examples × steps coin flips are geometric, so only the hits are drawn.
+
+    >>> drawn, sizes = poisson_batches(0, 0, examples=1000, probability=0.01, steps=50)
+    >>> len(drawn) == sizes.sum(), len(sizes)
+    (True, 50)
+    """
+    draw, flips = generator(root_seed, "poisson batches", seed), examples * steps
+    expected = flips * probability
+    more = int(expected + 6 * np.sqrt(expected)) + 16
+    hits = np.cumsum(draw.geometric(probability, more)) - 1
+    while hits[-1] < flips:
+        hits = np.concatenate([hits, hits[-1] + np.cumsum(draw.geometric(probability, more))])
+    step, example = np.divmod(hits[hits < flips], examples)
+    return example.astype(np.int32), np.bincount(step, minlength=steps)
+
+
+def subset_batches(root_seed: int, seed: int, examples: int, batch_size: int, steps: int) -> np.ndarray:
+    """Return example indices [step, batch_size]: each step a fresh uniform subset."""
+    draw = generator(root_seed, "subset batches", seed)
+    return np.stack([draw.choice(examples, batch_size, replace=False, shuffle=False) for _ in range(steps)]).astype(np.int32)
+
+
 def _by_seed(root_seed: int, purpose: str, seeds: np.ndarray, draw_block) -> np.ndarray:
     """Return each seed's row of the block of seeds that it belongs to."""
     seeds = np.asarray(seeds)

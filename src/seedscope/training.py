@@ -168,7 +168,7 @@ def train_sgd(
     order = [shuffled_batches(root_seed, int(s), examples, mechanism.batch_size, mechanism.steps) for s in seeds]
     batches = np.stack(order, axis=1)
     job = GradientJob(network, relation, mechanism.learning_rate, probes is not None, scores_at_checkpoints)
-    parameters = _starting_points(network, root_seed, seeds, len(neighbours), inits)
+    parameters = starting_points(network, root_seed, seeds, len(neighbours), inits)
     segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
     lacking = np.repeat(neighbours, len(inits)).astype(np.int32)
     records = train_block(job, parameters, rows, labels, batches, lacking, segments, probes)
@@ -176,7 +176,7 @@ def train_sgd(
     return {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}
 
 
-def _starting_points(
+def starting_points(
     network: Network, root_seed: int, seeds: np.ndarray, neighbours: int, inits: tuple[str, ...]
 ) -> Any:
     """Return the initial parameters [seed, model, ...], the models being neighbours × inits."""

@@ -14,12 +14,11 @@ from seedscope.errors import SeedscopeError
 def linear_task(models=60, examples=400, columns=6, classes=2, seed=0):
     """Return trained weights [model, parameter] and the accuracy function of a learnable linear task."""
     rng = np.random.default_rng(seed)
-    features = np.concatenate([rng.normal(size=(examples, columns - 1)), np.ones((examples, 1))], axis=1)
-    outputs = 1 if classes == 2 else classes
-    truth = rng.normal(size=(outputs, columns))
-    scores = features @ truth.T
+    features, outputs = rng.normal(size=(examples, columns)), 1 if classes == 2 else classes
+    slopes, biases = rng.normal(size=(outputs, columns)), rng.normal(size=outputs)
+    scores = features @ slopes.T + biases
     labels = (scores[:, 0] > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
-    weights = truth.ravel() + 0.05 * rng.normal(size=(models, outputs * columns))
+    weights = np.append(slopes, biases) + 0.05 * rng.normal(size=(models, outputs * (columns + 1)))
     return weights, intrinsic.linear_accuracy(features, labels, classes=classes), features, labels
 
 
@@ -37,7 +36,8 @@ def test_accuracy_is_that_of_each_model_by_itself(classes):
     for model in weights:
         right = 0
         for row, label in zip(features, labels, strict=True):
-            scores = [part @ row for part in model.reshape(-1, len(row))]
+            slopes, biases = model[: -(len(model) // 7)].reshape(-1, 6), model[-(len(model) // 7) :]
+            scores = [part @ row + bias for part, bias in zip(slopes, biases, strict=True)]
             right += (int(scores[0] > 0) if classes == 2 else int(np.argmax(scores))) == label
         slow.append(right / len(labels))
     np.testing.assert_allclose(accuracy(weights), slow)
@@ -55,7 +55,7 @@ def test_without_intrinsic_noise_nothing_is_saved():
     found = utility(linear_task(), noise_intrinsic=0.0)
     np.testing.assert_array_equal(found.augmented, found.deterministic)
     assert found.share_of_gap.value == found.gain.value == 0
-    assert found.p_value_gain == 1
+    assert found.p_value_gain == 0.5
 
 
 def test_where_sgd_brings_enough_noise_the_whole_gap_is_closed():
@@ -76,10 +76,8 @@ def test_all_levels_use_the_same_draw():
         epsilon=1.0,
         delta=1e-5,
     )
-    target, added = (
-        float(gaussian_noise_scale(1.0, 1.0, 1e-5)),
-        np.sqrt(float(gaussian_noise_scale(1.0, 1.0, 1e-5)) ** 2 - 1),
-    )
+    target = float(gaussian_noise_scale(1.0, 1.0, 1e-5))
+    added = np.sqrt(target**2 - 1)
     assert not seen[0].any()
     np.testing.assert_allclose(seen[1] / target, seen[2] / added)
 
@@ -120,6 +118,12 @@ def test_augmented_noise_and_own_noise_add_up_to_the_target(target, own):
 def test_wrong_settings_are_refused(options, message):
     with pytest.raises(SeedscopeError, match=message):
         utility(linear_task(models=3), **options)
+
+
+def test_weights_of_another_model_are_refused():
+    accuracy = intrinsic.linear_accuracy(np.ones((4, 3)), np.zeros(4))
+    with pytest.raises(SeedscopeError, match="must have 4 parameters, got 3"):
+        accuracy(np.ones((2, 3)))
 
 
 def test_two_models_are_too_few():

@@ -1,5 +1,6 @@
 """Do models group by seed or by data: clusters, maps and trajectories of weights with known groups."""
 
+import os
 import sys
 
 import numpy as np
@@ -12,12 +13,9 @@ from seedscope.errors import SeedscopeError
 def grouped(by_seed, by_data, seeds=6, datasets=7, parameters=5):
     """Return weights whose seed and whose data move them by these amounts."""
     rng = np.random.default_rng(0)
-    parts = (
-        (by_seed, (seeds, 1, parameters)),
-        (by_data, (1, datasets, parameters)),
-        (1e-3, (seeds, datasets, parameters)),
-    )
-    return sum(scale * rng.normal(size=shape) for scale, shape in parts)
+    weights = 1e-3 * rng.normal(size=(seeds, datasets, parameters))
+    weights += by_seed * rng.normal(size=(seeds, 1, parameters))
+    return weights + by_data * rng.normal(size=(1, datasets, parameters))
 
 
 def test_models_that_the_seed_moves_cluster_by_seed():
@@ -69,6 +67,8 @@ def test_an_unknown_control_is_refused():
         intrinsic.weight_map(grouped(1, 0), control="shufled")
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("SEEDSCOPE_SLOW"), reason="the first map compiles for half a minute")
 @pytest.mark.parametrize(("control", "grouped_by_seed"), [("none", True), ("shuffled", False)])
 def test_the_map_keeps_seeds_together_unless_weights_are_shuffled(control, grouped_by_seed):
     pytest.importorskip("umap")

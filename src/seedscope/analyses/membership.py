@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, logit, stdtr
+from scipy.special import logit
 
 from seedscope.errors import require, require_probability
 from seedscope.number import Number
+from seedscope.statistics import clopper_pearson, paired_t_test
 
 LEAST_MODELS = 3
 
@@ -96,9 +97,9 @@ def seed_known_or_hidden(
     )
     epsilon_same, epsilon_different = logit(same), logit(different)
     finite = np.isfinite(epsilon_same).all() and np.isfinite(epsilon_different).all()
-    p_value = _paired_p_value(epsilon_same, epsilon_different) if finite else _paired_p_value(same, different)
+    _, p_value = paired_t_test(epsilon_same, epsilon_different) if finite else paired_t_test(same, different)
     ratio = float(others.mean() / members.mean())
-    return SeedKnownOrHidden(same, different, epsilon_same, epsilon_different, p_value, ratio)
+    return SeedKnownOrHidden(same, different, epsilon_same, epsilon_different, float(p_value), ratio)
 
 
 def seed_known_or_hidden_along_training(
@@ -145,15 +146,6 @@ def _split(members: int, others: int, threshold_share: float, seed: int) -> tupl
     return order[:setting], order[setting : setting + size], rng.permutation(others)[:size]
 
 
-def _paired_p_value(larger: np.ndarray, smaller: np.ndarray) -> float:
-    """Return the one-sided p-value of the paired t-test that the first is larger."""
-    difference = larger - smaller
-    error = difference.std(ddof=1) / np.sqrt(len(difference))
-    if error == 0:
-        return 1.0 if difference[0] <= 0 else 0.0
-    return float(stdtr(len(difference) - 1, -difference.mean() / error))
-
-
 def epsilon_lower(
     true_positives: ArrayLike,
     members: ArrayLike,
@@ -176,15 +168,11 @@ def epsilon_lower(
     >>> float(epsilon_lower(100, 100, 0, 100, confidence=0.95).round(2))
     3.28
     """
-    counts = (np.asarray(count, float) for count in (true_positives, members, false_positives, nonmembers))
-    tp, p, fp, n = np.broadcast_arrays(*counts)
-    require((p >= 1) & (n >= 1), "members and nonmembers must be at least 1.")
-    require((tp >= 0) & (tp <= p) & (fp >= 0) & (fp <= n), "positives must be between 0 and the number attacked.")
     require_probability("confidence", confidence)
     require(0 <= delta < 1, f"delta must be in [0, 1), got {delta}.")
-    tail = (1 - confidence) / 2
-    rate_lower = np.where(tp > 0, betaincinv(np.maximum(tp, 1), p - tp + 1, tail), 0.0)
-    rate_upper = np.where(fp < n, betaincinv(fp + 1, np.maximum(n - fp, 1), 1 - tail), 1.0)
+    each = (1 + confidence) / 2
+    rate_lower, _ = clopper_pearson(true_positives, members, each, side="lower")
+    _, rate_upper = clopper_pearson(false_positives, nonmembers, each, side="upper")
     with np.errstate(divide="ignore"):
         by_positives = np.log(np.maximum(rate_lower - delta, 0.0)) - np.log(rate_upper)
         by_negatives = np.log(np.maximum(1 - rate_upper - delta, 0.0)) - np.log1p(-rate_lower)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seedscope.errors import SeedscopeError, require, unknown_name
+from seedscope.progress import model_progress as model_progress
 
 if TYPE_CHECKING:
     from seedscope.datasets import Dataset
@@ -109,39 +108,6 @@ def _refuse(mechanism: str, **given: float | None) -> None:
     foreign = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
     why = " (plain SGD has no proved guarantee to aim at)" if mechanism == "sgd" else ""
     require(not foreign, f"{', '.join(foreign)} is not an option of --mechanism {mechanism}{why}.")
-
-
-@contextmanager
-def model_progress(what: str, quiet: bool = False) -> Iterator[Any]:
-    """Show a progress bar of models trained, and yield the function (done, total) that moves it."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    class ModelsPerSecond(ProgressColumn):
-        """The speed of this run, finished parts of earlier runs left out."""
-
-        def render(self, task: Task) -> str:
-            fresh = task.completed - task.fields.get("before", 0)
-            return f"{fresh / task.elapsed:,.0f} models/s" if task.elapsed and fresh else "starting …"
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), ModelsPerSecond(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
-        task = bar.add_task(what, total=None)
-
-        def move(done: int, total: int) -> None:
-            if bar.tasks[0].total is None:
-                bar.update(task, before=done)
-            bar.update(task, completed=done, total=total)
-
-        yield move
 
 
 def print_json(value: Any) -> None:

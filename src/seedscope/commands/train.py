@@ -69,7 +69,7 @@ def train(
     place = store or Path("runs") / f"{table.name}-{mechanism}"
     grid = Grid(seeds, neighbours, init, options.parse_steps(checkpoints), relation, seed)  # type: ignore[arg-type]
     network = options.make_model(model, hidden, activation)
-    ensemble = train_visibly(table, chosen, network, grid, place, jobs, verify, quiet=as_json)
+    ensemble = train_visibly(table, chosen, network, grid, place, jobs, verify=verify, quiet=as_json)
     summary = summarise(ensemble)
     if as_json:
         return options.print_json(summary)
@@ -77,14 +77,15 @@ def train(
 
 
 def train_visibly(
-    data: Any, mechanism: Any, model: Any, grid: Any, store: Path, jobs: int | None, verify: bool, quiet: bool
-) -> Ensemble:
+    data: Any, mechanism: Any, model: Any, grid: Any, store: Path, jobs: int | None, *, verify: bool = False,
+    quiet: bool = False, records: Any = None, what: str = "training",
+) -> Ensemble:  # fmt: skip
     """Return the trained ensemble, with a progress bar and, when interrupted, a word on how to go on."""
     from seedscope.run import train as train_grid
 
     reached = (0, 0)
     try:
-        with options.model_progress("training", quiet) as move:
+        with options.model_progress(what, quiet) as move:
 
             def progress(done: int, total: int) -> None:
                 nonlocal reached
@@ -92,8 +93,9 @@ def train_visibly(
                 move(done, total)
 
             return train_grid(
-                data, mechanism, model=model, grid=grid, store=store, jobs=jobs, verify=verify, progress=progress
-            )
+                data, mechanism, model=model, grid=grid, records=records, store=store, jobs=jobs, verify=verify,
+                progress=progress,
+            )  # fmt: skip
     except KeyboardInterrupt:
         done, total = reached
         typer.echo(

@@ -84,8 +84,11 @@ def credit(path: Path) -> Dataset:
 
 
 def contraception(path: Path) -> Dataset:
-    """Return couples that use no contraception (1) or some method (0)."""
-    return _standardised("contraception", _csv(path, _CONTRACEPTION), "method", [1], ("use", "no use"))
+    """Return couples that use no contraception (1) or some method (0), with groups by the wife's age (AD Figure 5b)."""
+    frame = _csv(path, _CONTRACEPTION)
+    data = _standardised("contraception", frame, "method", [1], ("use", "no use"))
+    age = frame["age"].to_numpy()
+    return _with_group(data, "age", np.select([age <= 30, age <= 40], ["16–30", "31–40"], "41–49"))
 
 
 def mammography(path: Path) -> Dataset:

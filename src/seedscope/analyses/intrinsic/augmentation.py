@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtr
 
 from seedscope.accounting import classical_gaussian_noise_scale, gaussian_noise_scale
 from seedscope.analyses.intrinsic.weight_grid import blocks
 from seedscope.errors import require, require_positive, require_probability, unknown_name
 from seedscope.number import Number
+from seedscope.statistics import paired_t_test
 
 Accuracy = Callable[[np.ndarray], np.ndarray]  # weights [model, parameter] → accuracy [model]
 Formula = Literal["analytic", "classical"]
@@ -25,7 +25,8 @@ class AugmentedUtility:
     """Accuracies [model] of the same models without noise, with all of it (SGD_d) and with what SGD lacks (SGD_r).
 
     `share_of_gap` is how much of the accuracy that the full noise costs is won back; None where it costs none. The
-    p-values are of one-sided paired t-tests over models: SGD_r above SGD_d, noiseless above SGD_d.
+    p-values are of one-sided paired t-tests over models, SGD_r above SGD_d and noiseless above SGD_d: ½ where all are
+    equal.
     """
 
     epsilon: float
@@ -80,7 +81,7 @@ def augmented_utility(
         formula: "analytic", or "classical" for the papers' tables (proved for epsilon below 1 only).
         seed: of the normal draws.
 
-    >>> features, labels = np.array([[1.0, 1.0], [-1.0, 1.0]]), np.array([1, 0])
+    >>> features, labels = np.array([[1.0], [-1.0]]), np.array([1, 0])
     >>> models = np.tile([2.0, 0.0], (200, 1))
     >>> found = augmented_utility(models, linear_accuracy(features, labels), sensitivity=1.0, noise_intrinsic=3.0,
     ...                           epsilon=1.0, delta=1e-5)
@@ -109,8 +110,8 @@ def augmented_utility(
         augmented=less,
         gain=Number(float(np.mean(less - full)), "estimate"),
         share_of_gap=_share_of_gap(noiseless, full, less),
-        p_value_gain=_p_value(less, full),
-        p_value_cost=_p_value(noiseless, full),
+        p_value_gain=float(paired_t_test(less, full)[1]),
+        p_value_cost=float(paired_t_test(noiseless, full)[1]),
     )
 
 
@@ -120,38 +121,33 @@ def _share_of_gap(noiseless: np.ndarray, full: np.ndarray, less: np.ndarray) -> 
     return Number(float(np.mean(less - full)) / gap, "estimate") if gap > 0 else None
 
 
-def _p_value(larger: np.ndarray, smaller: np.ndarray) -> float:
-    """Return the one-sided p-value that the first is larger, 1 where the two are equal everywhere."""
-    difference = larger - smaller
-    error = difference.std(ddof=1) / np.sqrt(len(difference))
-    if error == 0:
-        return 1.0 if difference[0] <= 0 else 0.0
-    return float(stdtr(len(difference) - 1, -difference.mean() / error))
-
-
-def linear_accuracy(features: ArrayLike, labels: ArrayLike, *, classes: int = 2) -> Accuracy:
+def linear_accuracy(features: ArrayLike, labels: ArrayLike, *, classes: int = 2, bias: bool = True) -> Accuracy:
     """Return the function from weights [model, parameter] of linear models to their accuracies [model].
 
     Args:
-        features: [example, column], columns in the order of the parameters, the bias column of ones among them.
+        features: [example, column], scaled as in training, without a bias column.
         labels: [example], 0 … classes − 1.
-        classes: two have one score per example (class 1 where it is above 0); more have parameters ordered as [class,
-            column].
+        classes: two have one score per example (class 1 where it is above 0), more have one score per class.
+        bias: whether the parameters, [score, column] row by row, are followed by one bias per score.
 
-    >>> accuracy = linear_accuracy([[1.0, 1.0], [-2.0, 1.0]], [1, 0])
+    >>> accuracy = linear_accuracy([[1.0], [-2.0]], [1, 0])
     >>> accuracy(np.array([[1.0, 0.0], [0.0, 1.0]])).tolist()
     [1.0, 0.5]
     """
     rows, truth = np.asarray(features, float), np.asarray(labels)
     require(rows.ndim == 2 and len(rows) == len(truth), "features must be [example, column], with one label per row.")
+    outputs = 1 if classes == 2 else classes
+    parameters = outputs * (rows.shape[1] + bool(bias))
 
     def of_block(weights: np.ndarray) -> np.ndarray:
-        if classes == 2:
-            return np.mean((weights @ rows.T > 0) == (truth == 1), axis=1)
-        scores = weights.reshape(len(weights), classes, -1) @ rows.T
-        return np.mean(scores.argmax(axis=1) == truth, axis=1)
+        slopes = weights[:, : outputs * rows.shape[1]].reshape(len(weights), outputs, -1)
+        scores = slopes @ rows.T + (weights[:, -outputs:, None] if bias else 0.0)
+        predicted = scores[:, 0] > 0 if classes == 2 else scores.argmax(axis=1)
+        return np.mean(predicted == truth, axis=1)
 
     def accuracy(weights: np.ndarray) -> np.ndarray:
-        return np.concatenate([of_block(weights[block]) for block in blocks(len(weights), 8 * classes * len(rows))])
+        found = weights.shape[1]
+        require(found == parameters, f"weights of this model must have {parameters} parameters, got {found}.")
+        return np.concatenate([of_block(weights[block]) for block in blocks(len(weights), 16 * outputs * len(rows))])
 
     return accuracy

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import blocks, checked_weights
 from seedscope.errors import require
 
@@ -126,8 +127,8 @@ def seed_distances(weights: ArrayLike, *, keep: int = 100_000, sample_seed: int 
     seeds, datasets, _ = array.shape
     above = np.triu_indices(seeds, 1)
     collected = _Collector(datasets * len(above[0]), keep, np.random.default_rng(sample_seed))
-    for dataset in range(datasets):
-        collected.add(pairwise_distances(array[:, dataset])[above])
+    for found in map_in_threads(lambda dataset: pairwise_distances(array[:, dataset])[above], range(datasets)):
+        collected.add(found)
     return collected.distances()
 
 
@@ -157,7 +158,7 @@ def _data_strict(array: np.ndarray) -> np.ndarray:
 def _data_all_pairs(array: np.ndarray) -> np.ndarray:
     """Return ‖A(r; D_i) − A(r; D_j)‖ for i < j as [seed, pair]."""
     above = np.triu_indices(array.shape[1], 1)
-    return np.stack([pairwise_distances(models)[above] for models in array])
+    return np.stack(list(map_in_threads(lambda models: pairwise_distances(models)[above], list(array))))
 
 
 def _data_strict_summary(array: np.ndarray, keep: int, rng: np.random.Generator) -> Distances:
@@ -171,8 +172,8 @@ def _data_all_pairs_summary(array: np.ndarray, keep: int, rng: np.random.Generat
     """Return the distribution of ‖A(r; D_i) − A(r; D_j)‖, i < j."""
     above = np.triu_indices(array.shape[1], 1)
     collected = _Collector(len(array) * len(above[0]), keep, rng)
-    for models in array:
-        collected.add(pairwise_distances(models)[above])
+    for found in map_in_threads(lambda models: pairwise_distances(models)[above], list(array)):
+        collected.add(found)
     return collected.distances()
 
 
@@ -181,8 +182,9 @@ def _both_strict(array: np.ndarray, keep: int, rng: np.random.Generator) -> Dist
     seeds, datasets, _ = array.shape
     collected = _Collector(seeds * (seeds - 1) * (datasets - 1), keep, rng)
     other = ~np.eye(seeds, dtype=bool)
-    for dataset in range(1, datasets):
-        collected.add(pairwise_distances(array[:, 0], array[:, dataset])[other])
+    pairs = map_in_threads(lambda dataset: pairwise_distances(array[:, 0], array[:, dataset]), range(1, datasets))
+    for found in pairs:
+        collected.add(found[other])
     return collected.distances()
 
 
@@ -190,13 +192,18 @@ def _both_all_pairs(array: np.ndarray, keep: int, rng: np.random.Generator) -> D
     """Return the distribution of ‖A(r; D_i) − A(r'; D_j)‖, r < r', i ≠ j."""
     seeds, datasets, parameters = array.shape
     collected = _Collector(seeds * (seeds - 1) // 2 * datasets * (datasets - 1), keep, rng)
-    other = ~np.eye(datasets, dtype=bool)
-    for seed in range(seeds - 1):
-        later = array[seed + 1 :]
-        for block in blocks(len(later), 8 * datasets * (parameters + datasets)):
-            part = later[block]
-            found = pairwise_distances(array[seed], part.reshape(-1, parameters))
-            collected.add(found.reshape(datasets, len(part), datasets)[np.nonzero(other)[0], :, np.nonzero(other)[1]])
+    rows, columns = np.nonzero(~np.eye(datasets, dtype=bool))
+
+    def found(task: tuple[int, slice]) -> np.ndarray:
+        seed, block = task
+        later = array[seed + 1 :][block]
+        distances = pairwise_distances(array[seed], later.reshape(-1, parameters))
+        return distances.reshape(datasets, len(later), datasets)[rows, :, columns]
+
+    bytes_each = 8 * datasets * (parameters + datasets)
+    tasks = [(seed, block) for seed in range(seeds - 1) for block in blocks(seeds - 1 - seed, bytes_each)]
+    for values in map_in_threads(found, tasks):
+        collected.add(values)
     return collected.distances()
 
 

@@ -52,18 +52,9 @@ def intrinsic_privacy(
     IP1 Algorithm 2, IP2 Algorithm 1.
     """
     chosen_init, chosen_step = _chosen_init(ensemble, init), _chosen_step(ensemble, step)
-    found = intrinsic_privacy_from_weights(
-        checkpoint_weights(ensemble, init=chosen_init, step=chosen_step),
-        int(ensemble.description["data"]["examples"]),
-        sensitivity_bound=sensitivity_bound_of(ensemble.description, chosen_step),
-        delta=delta,
-        variability_used=variability_used,
-        bootstrap=bootstrap,
-        neighbours_are_random=not ensemble.description["grid"].get("people"),
-        seed_names=ensemble.dataset["seed"].values,
-        drop_diverged=drop_diverged,
-    )
-    return replace(found, init=chosen_init, step=chosen_step, relation=_relation(ensemble.description))
+    weights = checkpoint_weights(ensemble, init=chosen_init, step=chosen_step)
+    options = {"delta": delta, "variability_used": variability_used, "bootstrap": bootstrap}
+    return _analysed(ensemble, chosen_init, chosen_step, weights, drop_diverged=drop_diverged, **options)
 
 
 def intrinsic_privacy_along_training(ensemble: Any, **options: Any) -> tuple[IntrinsicPrivacy, ...]:
@@ -73,10 +64,20 @@ def intrinsic_privacy_along_training(ensemble: Any, **options: Any) -> tuple[Int
         ensemble: as for `intrinsic_privacy`.
         options: of `intrinsic_privacy`, but `init` and `step`.
     """
-    inits = [str(name) for name in ensemble.dataset["init"].values]
-    return tuple(
-        intrinsic_privacy(ensemble, init=init, step=step, **options) for init in inits for step in _steps(ensemble)
+    return tuple(_analysed(ensemble, *checkpoint, **options) for checkpoint in checkpoints(ensemble))
+
+
+def _analysed(ensemble: Any, init: str, step: int, weights: np.ndarray, **options: Any) -> IntrinsicPrivacy:
+    """Return the intrinsic privacy of one checkpoint's weights, with what the ensemble says about them."""
+    found = intrinsic_privacy_from_weights(
+        weights,
+        int(ensemble.description["data"]["examples"]),
+        sensitivity_bound=sensitivity_bound_of(ensemble.description, step),
+        neighbours_are_random=not ensemble.description["grid"].get("people"),
+        seed_names=ensemble.dataset["seed"].values,
+        **options,
     )
+    return replace(found, init=init, step=step, relation=_relation(ensemble.description))
 
 
 def distances_along_training(
@@ -149,7 +150,7 @@ def sensitivity_bound_of(description: Mapping[str, Any], step: int) -> Number | 
 def _bound_or_refusal(description: Mapping[str, Any], step: int) -> Number | Refused:
     """Return the bound, or the condition that fails, in words."""
     mechanism, data = description["mechanism"], description["data"]
-    norm_bound, classes = data.get("norm_bound") or 1.0, int(data.get("classes", 2))
+    norm_bound, classes = data.get("norm_bound") or 1.0, len(data.get("classes", (0, 1)))
     try:
         bound = sgd_sensitivity_bound(
             step,
@@ -163,7 +164,8 @@ def _bound_or_refusal(description: Mapping[str, Any], step: int) -> Number | Ref
         )
     except SeedscopeError as error:
         return Refused(str(error))
-    return Number(float(bound), "proved", note="given public preprocessing")
+    learned = description.get("preprocessing", {}).get("learned_from_training_part")
+    return Number(float(bound), "proved", note="given public preprocessing" if learned else "")
 
 
 def _relation(description: Mapping[str, Any]) -> Any:

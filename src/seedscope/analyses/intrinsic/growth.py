@@ -44,7 +44,8 @@ def maximum_growth(values: ArrayLike, used: ArrayLike | None = None) -> Growth:
     require(
         (counts >= 1) & (counts <= ordered.size), f"used must be between 1 and the {ordered.size} values, got {used!r}."
     )
-    rows = [_expected_maximum(ordered, count) for count in counts]
+    log_factorials = gammaln(np.arange(ordered.size + 1) + 1.0)
+    rows = [_expected_maximum(ordered, log_factorials, count) for count in counts]
     mean, lower, upper = (np.array(column) for column in zip(*rows, strict=True))
     return Growth(counts, mean, lower, upper)
 
@@ -58,11 +59,10 @@ def default_counts(total: int, *, least: int = 1, points: int = 30) -> np.ndarra
     return np.unique(np.geomspace(least, total, points).round().astype(int))
 
 
-def _expected_maximum(ordered: np.ndarray, m: int) -> tuple[float, float, float]:
+def _expected_maximum(ordered: np.ndarray, log_factorials: np.ndarray, m: int) -> tuple[float, float, float]:
     """Return the mean and the 5 % and 95 % points of the largest of m of the sorted values."""
     n = ordered.size
-    k = np.arange(m, n + 1)
-    log_share = gammaln(k + 1) - gammaln(k - m + 1) - gammaln(n + 1) + gammaln(n - m + 1)
+    log_share = log_factorials[m:] - log_factorials[: n - m + 1] - log_factorials[n] + log_factorials[n - m]
     cumulative = np.exp(np.minimum(log_share, 0.0))
     cumulative[-1] = 1.0
     mean = np.diff(cumulative, prepend=0.0) @ ordered[m - 1 :]

@@ -16,6 +16,7 @@ from seedscope.analyses.intrinsic.normality import (
     henze_zirkler_subsets,
     shapiro_wilk,
 )
+from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import blocks
 from seedscope.errors import require, require_count, require_probability
 
@@ -155,9 +156,14 @@ def null_laplace_statistics(n: int, draws: int, simulation_seed: int = 0) -> np.
     >>> null_laplace_statistics(20, 999).shape
     (999,)
     """
-    rng = np.random.default_rng([simulation_seed, n])
-    parts = [_laplace_statistic(rng.laplace(size=(b.stop - b.start, n))) for b in blocks(draws, 64 * n)]
-    found = np.sort(np.concatenate(parts))
+    sizes = [block.stop - block.start for block in blocks(draws, 512 * n)]
+    streams = np.random.default_rng([simulation_seed, n]).spawn(len(sizes))
+
+    def simulated(batch: tuple[np.random.Generator, int]) -> np.ndarray:
+        stream, size = batch
+        return _laplace_statistic(stream.laplace(size=(size, n)))
+
+    found = np.sort(np.concatenate(list(map_in_threads(simulated, list(zip(streams, sizes, strict=True))))))
     found.flags.writeable = False
     return found
 
@@ -175,7 +181,7 @@ def _laplace_statistic(rows: np.ndarray) -> np.ndarray:
     return -n - (log_below + log_above[:, ::-1]) @ weights
 
 
-def tail_index(samples: ArrayLike, *, gaussian_samples: int = 50, seed: int = 0) -> TailIndex:
+def tail_index(samples: ArrayLike, *, gaussian_samples: int = 20, seed: int = 0) -> TailIndex:
     """Return the tail index α of the noise vectors, as if they followed a symmetric stable law.
 
     Sums of K1 stable vectors are K1^(1/α) times as long. K1 is the largest divisor of the number of vectors K not above

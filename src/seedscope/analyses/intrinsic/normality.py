@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import blocks
 from seedscope.errors import SeedscopeError, require, require_count, unknown_name
 
@@ -196,11 +197,14 @@ def null_log_excess(n: int, d: int, draws: int = LEAST_DRAWS, simulation_seed: i
     >>> null_log_excess(20, 2).shape
     (999,)
     """
-    rng = np.random.default_rng([simulation_seed, n, d])
-    batches = (
-        rng.standard_normal((b.stop - b.start, n, d)) for b in blocks(draws, SIMULATION_COPIES * 8 * n * (n + d))
-    )
-    found = np.sort(np.concatenate([_signed_log(*_excess(batch)) for batch in batches]))
+    sizes = [block.stop - block.start for block in blocks(draws, SIMULATION_COPIES * 8 * n * (n + d))]
+    streams = np.random.default_rng([simulation_seed, n, d]).spawn(len(sizes))
+
+    def simulated(batch: tuple[np.random.Generator, int]) -> np.ndarray:
+        stream, size = batch
+        return _signed_log(*_excess(stream.standard_normal((size, n, d))))
+
+    found = np.sort(np.concatenate(list(map_in_threads(simulated, list(zip(streams, sizes, strict=True))))))
     found.flags.writeable = False
     return found
 

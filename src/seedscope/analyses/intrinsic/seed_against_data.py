@@ -51,7 +51,9 @@ class Trajectories:
     values: np.ndarray
 
 
-def cluster_models(weights: ArrayLike, *, clusters: int | None = None, restarts: int = 3, seed: int = 0) -> Clusters:
+def cluster_models(
+    weights: ArrayLike, *, clusters: int | None = None, restarts: int = 3, most_models: int = 4000, seed: int = 0
+) -> Clusters:
     """Return how far k-means clusters of the weights coincide with seeds and with data sets.
 
     IP2 finds that with at least as many clusters as seeds no cluster holds two seeds, while each holds many data sets.
@@ -60,6 +62,7 @@ def cluster_models(weights: ArrayLike, *, clusters: int | None = None, restarts:
         weights: [seed, dataset, parameter].
         clusters: default the number of seeds.
         restarts: of k-means, the best is taken.
+        most_models: of a larger grid, only as many data sets are used, the first.
         seed: of k-means.
 
     >>> centres = np.random.default_rng(0).normal(size=(5, 1, 3))
@@ -69,13 +72,16 @@ def cluster_models(weights: ArrayLike, *, clusters: int | None = None, restarts:
     """
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score
+    from threadpoolctl import threadpool_limits
 
     array = checked_weights(weights, least_datasets=2)
+    array = array[:, : max(2, most_models // len(array))]
     seeds, datasets, parameters = array.shape
     count = seeds if clusters is None else clusters
     require_count("clusters", count)
     require(count <= seeds * datasets, f"clusters must be at most the {seeds * datasets} models, got {count}.")
-    labels = KMeans(count, n_init=restarts, random_state=seed).fit_predict(array.reshape(-1, parameters))
+    with threadpool_limits(1):  # on these sizes its threads mostly wait for each other
+        labels = KMeans(count, n_init=restarts, random_state=seed).fit_predict(array.reshape(-1, parameters))
     by_seed, by_dataset = np.repeat(np.arange(seeds), datasets), np.tile(np.arange(datasets), seeds)
     seed_purity, one_seed = _purity(labels, by_seed)
     dataset_purity, one_dataset = _purity(labels, by_dataset)

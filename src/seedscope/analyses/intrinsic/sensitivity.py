@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.analyses.intrinsic.distances import pairwise_distances
+from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import blocks, checked_weights
 from seedscope.errors import require, require_count
 from seedscope.number import Number
@@ -59,7 +60,7 @@ def empirical_sensitivity(weights: ArrayLike) -> EmpiricalSensitivity:
         strict[block] = np.linalg.norm(moved[:, 1:], axis=-1)
         np.maximum(strict_by_weight, np.abs(moved).max(axis=(0, 1)), out=strict_by_weight)
         np.maximum(range_by_weight, np.ptp(moved, axis=1).max(axis=0), out=range_by_weight)
-    all_pairs_by_seed = np.array([pairwise_distances(models).max() for models in array])
+    all_pairs_by_seed = np.array(list(map_in_threads(lambda models: pairwise_distances(models).max(), list(array))))
     return EmpiricalSensitivity(
         strict=float(strict.max()),
         all_pairs=float(all_pairs_by_seed.max()),
@@ -77,9 +78,10 @@ def extrapolated_sensitivity(
     """Return a guess of the strict sensitivity over all `people`, from the maxima of some of them: an estimate.
 
     The people trained on were drawn uniformly, so their largest distances over seeds are a sample of all people's. A
-    generalised Pareto tail is fitted above their median by probability-weighted moments (Hosking & Wallis 1987); its
-    1 − 1/people quantile is returned, never below the largest seen. The interval resamples the people; it does not
-    cover the chance that the tail is of another kind, nor seeds that were not drawn.
+    generalised Pareto tail is fitted above their median by probability-weighted moments (Hosking & Wallis 1987), its
+    shape at most 0, since one record can only move the weights so far. Its 1 − 1/people quantile is returned, never
+    below the largest seen. The interval resamples the people; it does not cover the chance that the tail bends further
+    out, nor seeds that were not drawn.
 
     Args:
         maxima: [neighbour], each one's largest Δ_S over seeds; at least 20.
@@ -103,7 +105,8 @@ def extrapolated_sensitivity(
     tail = (1 - confidence) / 2
     lower, upper = np.quantile(np.maximum(_tail_quantile(drawn, people), drawn[:, -1]), (tail, 1 - tail))
     note = f"generalised Pareto tail of {values.size} neighbours, extrapolated to {people}"
-    return Number(value, "estimate", min(float(lower), value), max(float(upper), value), confidence, note)
+    seen = float(values[-1])
+    return Number(value, "estimate", min(max(float(lower), seen), value), max(float(upper), value), confidence, note)
 
 
 def _tail_quantile(ordered: np.ndarray, people: int) -> np.ndarray:
@@ -119,11 +122,11 @@ def _tail_quantile(ordered: np.ndarray, people: int) -> np.ndarray:
 
 
 def _pareto_fit(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return shape ξ and scale of generalised Pareto fits to sorted samples [draw, value] ≥ 0, by weighted moments."""
+    """Return shape ξ ≤ 0 and scale of generalised Pareto fits to sorted samples [draw, value] ≥ 0."""
     n = ordered.shape[1]
     above = (n - np.arange(1, n + 1)) / (n - 1)  # unbiased weight of the i-th smallest for E[X(1 − F(X))]
     a0, a1 = ordered.mean(axis=1), (above * ordered).mean(axis=1)
     gap = a0 - 2 * a1
-    flat = gap <= 1e-12 * np.maximum(a0, 1e-300)  # all values equal: nothing to extrapolate
-    safe = np.where(flat, 1.0, gap)
-    return np.where(flat, 0.0, 2 - a0 / safe), np.where(flat, 0.0, 2 * a0 * a1 / safe)
+    ends = a0 > 2 * gap  # ξ = 2 − a0/gap is below 0; otherwise the tail is exponential with the mean a0
+    safe = np.where(ends & (gap > 0), gap, 1.0)
+    return np.where(ends & (gap > 0), 2 - a0 / safe, 0.0), np.where(ends & (gap > 0), 2 * a0 * a1 / safe, a0)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.analyses.intrinsic.growth import Growth, default_counts
+from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import LEAST_SEEDS, blocks, checked_weights
 from seedscope.errors import require
 
@@ -69,14 +70,15 @@ def variability(weights: ArrayLike) -> Variability:
 
 def _eigen(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return √λ_min of each data set's covariance, [dataset], and its direction, [dataset, parameter]."""
-    found = [_smallest_direction(array[:, dataset].astype(float)) for dataset in range(array.shape[1])]
+    found = map_in_threads(_smallest_direction, list(array.swapaxes(0, 1)))
     values, directions = zip(*found, strict=True)
     return np.array(values), np.array(directions)
 
 
 def _smallest_direction(rows: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the least standard deviation along any direction of the rows, and that direction."""
-    deviations = rows - rows.mean(axis=0)
+    deviations = rows.astype(float)
+    deviations -= deviations.mean(axis=0)
     _, directions = np.linalg.eigh(deviations.T @ deviations)
     # The deviation along the direction is exact to rounding where the eigenvalue itself is lost in the largest one's.
     return float(np.sqrt(np.mean((deviations @ directions[:, 0]) ** 2))), directions[:, 0]

@@ -11,6 +11,8 @@ from seedscope.analyses.multiplicity.disagreement import disagreement_from_count
 from seedscope.errors import require, require_count, require_positive, require_probability
 from seedscope.statistics import clopper_pearson, confidence_sequence
 
+_COUNTS = 2000  # so many are tried one by one; the error is smooth in them
+
 
 def disagreement_error(models: ArrayLike, confidence: ArrayLike, examples: ArrayLike = 1) -> np.ndarray:
     """Return the largest error of the estimated disagreement of `examples` at once, with at least `confidence`.
@@ -55,12 +57,25 @@ def models_needed_exact(error: float, confidence: float, examples: int = 1) -> i
     (649, 4821)
     """
     _check_plan(error, confidence, examples)
+    return _first(lambda models: _worst_error(models, confidence, examples) <= error)
 
-    def enough(models: int) -> bool:
-        counts = np.arange(models // 2 + 1)  # the other half mirrors it
-        return bool(interval_error(counts, models, confidence, examples).max() <= error)
 
-    return _first(enough)
+def models_needed_anytime(error: float, confidence: float, examples: int = 1) -> tuple[int, int]:
+    """Return the fewest and the most models after which training *until* every error is small enough can stop.
+
+    The fewest where all models agree about everybody, the most whatever they decide. It takes more models than an exact
+    interval at a number fixed beforehand, in the worst case; but most cases are not the worst.
+
+    >>> models_needed_anytime(0.08, 0.95)
+    (313, 2258)
+    """
+    _check_plan(error, confidence, examples)
+
+    def of_unanimous(models: int) -> float:
+        return float(interval_error(0, models, confidence, examples, anytime=True))
+
+    fewest = _first(lambda models: of_unanimous(models) <= error)
+    return fewest, _first(lambda models: _worst_error(models, confidence, examples, anytime=True) <= error)
 
 
 def disagreement_interval(
@@ -105,6 +120,21 @@ def interval_error(
     estimate = np.minimum(disagreement_from_counts(positives, models), 1.0)
     lower, upper = disagreement_interval(positives, models, confidence, examples, anytime)
     return np.maximum(estimate - lower, upper - estimate)
+
+
+def _worst_error(models: int, confidence: float, examples: int, anytime: bool = False) -> float:
+    """Return the largest error over all counts of positive decisions; for many models, over all near the worst of some."""
+
+    def largest(counts: np.ndarray) -> tuple[float, float]:
+        errors = interval_error(counts, models, confidence, examples, anytime)
+        return float(errors.max()), float(counts[errors.argmax()])
+
+    half = models // 2  # the other half mirrors it
+    if half <= _COUNTS:
+        return largest(np.arange(half + 1))[0]
+    _, worst = largest(np.linspace(0, half, _COUNTS).round())
+    reach = 2 * half / _COUNTS
+    return largest(np.arange(max(0, int(worst - reach)), min(half, int(worst + reach)) + 1))[0]
 
 
 def _image(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

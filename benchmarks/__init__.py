@@ -1,0 +1,1 @@
+"""Ours and the peer in one run, a ratio each."""

@@ -1,0 +1,78 @@
+"""Objective perturbation: thousands of seeds at once, against scikit-learn fitting one model at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.measure import in_fresh_process, report, seconds
+
+SEEDS = 5000
+SHAPES = {(622, 5): "15,000", (1104, 9): "6,000"}
+
+
+def rows_and_labels(examples: int, features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of norm at most 1 with labels that depend on them."""
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(examples, features)) / np.sqrt(features)
+    rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
+    chance = 1 / (1 + np.exp(-4 * rows @ draw.normal(size=features)))
+    return rows, (draw.random(examples) < chance).astype(int)
+
+
+def our_rate(examples: int, features: int, epsilon: float, seeds: int, data_name: str = "") -> float:
+    """Return fits/s of a grid of seeds on two processes, started before."""
+    import seedscope as ss
+
+    if data_name:
+        data = ss.load(data_name)
+    else:
+        rows, labels = rows_and_labels(examples, features)
+        data = ss.from_arrays(rows, labels, rows[:40], labels[:40], norm_bound=1.0)
+    mechanism = ss.ObjectivePerturbation(epsilon)
+
+    def run(root_seed: int, count: int) -> None:
+        grid = ss.Grid(count, root_seed=root_seed)
+        ss.train(data, mechanism, grid=grid, records=ss.Records(probes=()), jobs=2)
+
+    run(0, min(seeds, 64))
+    return seeds / seconds(lambda: run(1, seeds), repeats=1 if data_name else 3)
+
+
+def peak_memory(data_name: str, epsilon: float, seeds: int) -> float:
+    """Return the peak memory in GiB of this process and its largest worker while fitting."""
+    import resource
+
+    our_rate(0, 0, epsilon, seeds, data_name)
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return (own + resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 2**20
+
+
+def sklearn_rate(examples: int, features: int, epsilon: float) -> float:
+    """Return fits/s of scikit-learn's Newton solver in a loop, on the same rows with the same regularisation."""
+    from sklearn.linear_model import LogisticRegression
+
+    from seedscope.mechanisms import ObjectivePerturbation, Setting
+
+    rows, labels = rows_and_labels(examples, features)
+    penalty = ObjectivePerturbation(epsilon).tilt(Setting(examples, 2**0.5)).penalty
+    model = LogisticRegression(C=1 / (examples * penalty), tol=1e-8, solver="newton-cholesky")
+    fits = 100
+    return fits / seconds(lambda: [model.fit(rows, labels) for _ in range(fits)], repeats=2)
+
+
+def main() -> None:
+    """Print fits/s of ours and of scikit-learn."""
+    import os
+
+    for (examples, features), goal in SHAPES.items():
+        for epsilon in (0.5, 2.5):
+            ours = in_fresh_process("benchmarks.objective", "our_rate", examples, features, epsilon, SEEDS)
+            peer = in_fresh_process("benchmarks.objective", "sklearn_rate", examples, features, epsilon)
+            report(f"objective perturbation {examples}×{features}, ε={epsilon}", ours, peer, "fits/s", f"{goal} fits/s")
+    if not os.environ.get("SEEDSCOPE_DATA"):
+        return print("adult: skipped, SEEDSCOPE_DATA is not set")
+    for epsilon in (0.5, 2.5):
+        ours = in_fresh_process("benchmarks.objective", "our_rate", 0, 0, epsilon, 512, "adult")
+        report(f"objective perturbation on adult, ε={epsilon}", ours, unit="fits/s", goal="100 fits/s")
+    memory = in_fresh_process("benchmarks.objective", "peak_memory", "adult", 0.5, 256)
+    return report("objective perturbation on adult: peak memory", memory, unit="GiB", goal="2 GiB")

@@ -1,0 +1,160 @@
+"""Trains until it is known well enough whose decision depends on the seed, and stops there.
+
+A grid grows by whole chunks of seeds. After each growth every test example's anytime-valid interval is looked at; its
+confidence holds however often one looks, so training may stop at the first look at which all are narrow enough.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seedscope.analyses.multiplicity import decisions, interval_error, models_needed_anytime
+from seedscope.datasets.dataset import Dataset
+from seedscope.ensemble import Ensemble
+from seedscope.errors import require, require_count
+from seedscope.grid import BASE, ChunkShape, Grid
+from seedscope.mechanisms import Mechanism
+from seedscope.number import Number
+from seedscope.plan import Records, make_plan
+from seedscope.run import Progress, train
+from seedscope.scaling import Scaling
+from seedscope.store import open_store, stored_chunk_shape
+
+LOOKS = 20  # before the first moment at which training can stop, a grid is so many chunks of cheap models
+GROWTH = 0.03  # between looks a grid grows at least by this share
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedUntil:
+    """An ensemble that was trained until all errors were small enough, or until the largest number of seeds.
+
+    `error` is the largest error of an estimated disagreement, of all test examples (and classes) at once.
+    """
+
+    ensemble: Ensemble
+    seeds: int
+    error: Number
+    reached: bool
+
+
+def train_until(
+    data: Dataset,
+    mechanism: Mechanism,
+    *,
+    error: float,
+    confidence: float = 0.95,
+    maximum: int | None = None,
+    model: Any = None,
+    grid: Grid | None = None,
+    records: Records | None = None,
+    scaling: Scaling | None = None,
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> TrainedUntil:
+    """Return an ensemble with as many seeds as it takes to know each test example's disagreement to within `error`.
+
+    For any number of classes; beyond two, each class against the rest. Beyond the first moment at which it could stop,
+    it trains at most 3 % more models or one chunk for each process.
+
+    Args:
+        error: the largest error allowed, for all test examples at once.
+        confidence: with which all errors are as small as stated, however often one looks.
+        maximum: of seeds; by default as many as can be needed in the worst case.
+        grid: its `seeds` are ignored; `init` must not be "both", as a seed's two models are not independent.
+        store: as for `train`; models that are there already count.
+        progress: is called with models done and models expected.
+
+    >>> import seedscope as ss
+    >>> found = train_until(ss.load("breast-cancer"), ss.ObjectivePerturbation(8.0), error=0.5)
+    >>> found.reached, found.seeds < 100
+    (True, True)
+    """
+    grid, records = grid or Grid(), records or Records()
+    require(len(grid.inits) == 1, "train_until needs independent models: use init 'fixed' or 'varied', not 'both'.")
+    require("test" in records.probes, "train_until needs scores on the test part: add 'test' to the probes.")
+    fewest, most = models_needed_anytime(error, confidence, watched(data))
+    if maximum is not None:
+        require_count("maximum", maximum, at_least=2)
+    limit = most if maximum is None else min(maximum, most)
+
+    def growing(place: Path) -> TrainedUntil:
+        first = replace(grid, seeds=min(fewest, limit))
+        _fix_chunks(place, data, mechanism, model, first, records, scaling)
+
+        def extend(seeds: int, expected: int) -> Ensemble:
+            return train(
+                data, mechanism, model=model, grid=replace(grid, seeds=seeds), records=records, scaling=scaling,
+                store=place, jobs=jobs, progress=_towards(progress, seeds, expected),
+            )  # fmt: skip
+
+        return _grow(extend, _chunk_seeds(place) * (jobs or 1), first.seeds, limit, error, confidence)
+
+    if store is not None:
+        return growing(Path(store))
+    with tempfile.TemporaryDirectory(prefix="seedscope-") as folder:
+        found = growing(Path(folder) / "store")
+        return replace(found, ensemble=Ensemble(found.ensemble.dataset.load()))
+
+
+def watched(data: Dataset) -> int:
+    """Return how many intervals must be narrow: one for each test example, times the classes beyond two."""
+    return len(data.test) * (1 if data.classes == 2 else data.classes)
+
+
+def _grow(
+    extend: Callable[[int, int], Ensemble], step: int, seeds: int, limit: int, error: float, confidence: float
+) -> TrainedUntil:
+    """Return the ensemble after the first look at which every error is small enough, or at the limit."""
+    counts, counted, expected = np.zeros((1, 1), np.int64), 0, limit
+    while True:
+        ensemble = extend(seeds, expected)
+        counts, counted = counts + decision_counts(ensemble, counted), seeds
+        largest = float(interval_error(counts, seeds, confidence, counts.size, anytime=True).max())
+        if largest <= error or seeds >= limit:
+            number = Number(largest, "statistical", confidence=confidence, note="largest error of all test examples")
+            return TrainedUntil(ensemble, counted, number, largest <= error)
+        expected = min(limit, int(seeds * (largest / error) ** 2) + 1)  # errors shrink with the square root
+        grown = seeds + max(step, int(GROWTH * seeds))
+        seeds = min(limit, -(-grown // step) * step)
+
+
+def decision_counts(ensemble: Ensemble, first: int = 0) -> np.ndarray:
+    """Return how many of the base's models, from seed `first` on, decide for class 1 or each class [class, example]."""
+    scores = ensemble.on("test")["scores"].sel(neighbour=BASE).isel(init=0, seed=slice(first, None))
+    values = (scores.isel(step=-1) if "step" in scores.dims else scores).values
+    decided = decisions(values)
+    if values.ndim == 2:
+        return decided.sum(axis=0)[None]
+    return np.stack([(decided == label).sum(axis=0) for label in range(values.shape[2])])
+
+
+def _fix_chunks(
+    place: Path, data: Dataset, mechanism: Mechanism, model: Any, grid: Grid, records: Records, scaling: Scaling | None
+) -> None:
+    """Make the store, if there is none, with chunks small enough to look often."""
+    if stored_chunk_shape(place) is not None:
+        return
+    plan = make_plan(data, mechanism, model, grid, records, scaling)
+    shape = ChunkShape(min(plan.shape.seeds, max(1, grid.seeds // LOOKS)), plan.shape.neighbours)
+    open_store(place, replace(plan, shape=shape))
+
+
+def _chunk_seeds(place: Path) -> int:
+    """Return how many seeds a chunk of the store has."""
+    shape = stored_chunk_shape(place)
+    assert shape is not None  # `_fix_chunks` has made the store
+    return shape.seeds
+
+
+def _towards(progress: Progress | None, seeds: int, expected: int) -> Progress | None:
+    """Return the progress of a growth as a part of what is expected altogether."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(done, max(total, total // seeds * expected))

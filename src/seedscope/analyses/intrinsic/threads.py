@@ -1,0 +1,37 @@
+"""Many small matrix products at once: one thread per core, each with products of its own."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """Yield function(item) for each item, in order, computed by one thread per core a few items ahead.
+
+    NumPy's products split over all cores by themselves, but small ones then mostly wait for each other, above all where
+    other programs run; so each product is kept on one core meanwhile. Results do not depend on the number of cores.
+
+    >>> list(map_in_threads(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    if len(items) == 1:
+        yield function(items[0])
+        return
+    from threadpoolctl import threadpool_limits
+
+    cores = os.cpu_count() or 1
+    waiting: deque[Future[Result]] = deque()
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > 2 * cores:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -1,0 +1,159 @@
+"""Likelihood-ratio membership tests from a grid of models with and without each person (Carlini et al. 2022, LiRA).
+
+A grid holds, for every neighbour *i*, models trained with `x_i` (the base) and without it (its neighbouring data set).
+Half of the seeds fit a Gaussian to the confidence in `x_i` on either side and choose thresholds; the other half is
+attacked, so nothing that is counted has been looked at before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seedscope.analyses.membership import epsilon_lower
+from seedscope.errors import require
+from seedscope.number import Number
+from seedscope.statistics import mean_interval
+
+LEAST_SEEDS = 8
+SMALLEST_DEVIATION = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class MembershipTests:
+    """What an attacker who knows everything but one person's membership achieves, person by person.
+
+    Arrays have one entry per person: `true_positive_rate` and `false_positive_rate` of the likelihood-ratio test at its
+    even threshold, on held-out seeds, and `advantage`, their difference (estimates). `epsilon_lower` holds for each
+    person alone with probability `confidence`; `set_epsilon_lower` for the person who looked most exposed on the other
+    seeds, hence for the mechanism; `ceiling` is what so many held-out seeds can prove at most.
+    """
+
+    confidence: float
+    held_out_seeds: int
+    true_positive_rate: np.ndarray
+    false_positive_rate: np.ndarray
+    epsilon_lower: np.ndarray
+    set_epsilon_lower: Number
+    set_advantage: Number
+    ceiling: float
+    roc_false_positive_rate: np.ndarray
+    roc_true_positive_rate: np.ndarray
+
+    @property
+    def advantage(self) -> np.ndarray:
+        """True-positive minus false-positive rate of each person's test."""
+        return self.true_positive_rate - self.false_positive_rate
+
+
+def logit_confidence(losses: ArrayLike) -> np.ndarray:
+    """Return ln(p/(1 − p)) of the true label's probability p = e^−loss: nearly Gaussian over seeds.
+
+    >>> logit_confidence([np.log(2)]).round(6).tolist()
+    [0.0]
+    """
+    loss = np.maximum(np.asarray(losses, float), 1e-12)
+    return -loss - np.log(-np.expm1(-loss))
+
+
+def likelihood_ratio_tests(
+    with_losses: ArrayLike, without_losses: ArrayLike, *, confidence: float = 0.95, delta: float = 0.0
+) -> MembershipTests:
+    """Return the tests of each person's membership, by models with and without that person.
+
+    Args:
+        with_losses: [seed, person], losses on each person of models trained with them.
+        without_losses: [seed, person], of models trained on the data without them; the same seeds.
+        confidence: of each lower bound on ε.
+        delta: of the (ε, δ) that is bounded.
+    """
+    inside, outside = logit_confidence(with_losses), logit_confidence(without_losses)
+    require(inside.shape == outside.shape, f"losses must be of one shape, got {inside.shape} and {outside.shape}.")
+    seeds = len(inside)
+    require(seeds >= LEAST_SEEDS, f"membership tests need at least {LEAST_SEEDS} seeds, got {seeds}; train more.")
+    half = seeds // 2
+    fit = _Gaussians.fit(inside[:half], outside[:half])
+    seen = fit.ratio(inside[:half]), fit.ratio(outside[:half])
+    fresh = fit.ratio(inside[half:]), fit.ratio(outside[half:])
+    return _tested(seen, fresh, confidence, delta)
+
+
+@dataclass(frozen=True, eq=False)
+class _Gaussians:
+    """Each person's confidence with and without them, as Gaussians."""
+
+    mean_in: np.ndarray
+    mean_out: np.ndarray
+    deviation_in: np.ndarray
+    deviation_out: np.ndarray
+
+    @classmethod
+    def fit(cls, inside: np.ndarray, outside: np.ndarray) -> _Gaussians:
+        """Return the Gaussians fitted to [seed, person]."""
+        deviations = [np.maximum(one.std(0, ddof=1), SMALLEST_DEVIATION) for one in (inside, outside)]
+        return cls(inside.mean(0), outside.mean(0), *deviations)
+
+    def ratio(self, values: np.ndarray) -> np.ndarray:
+        """Return the log-likelihood ratio of "was a member" at confidences [seed, person]."""
+        member = -0.5 * ((values - self.mean_in) / self.deviation_in) ** 2 - np.log(self.deviation_in)
+        other = -0.5 * ((values - self.mean_out) / self.deviation_out) ** 2 - np.log(self.deviation_out)
+        return member - other
+
+
+def _tested(
+    seen: tuple[np.ndarray, np.ndarray], fresh: tuple[np.ndarray, np.ndarray], confidence: float, delta: float
+) -> MembershipTests:
+    """Return the tests from log-likelihood ratios (with, without) on the seeds that chose and on held-out seeds."""
+    thresholds, exposure = _best_thresholds(*seen, confidence, delta)
+    held_out = len(fresh[0])
+    counts = [(one > thresholds).sum(0) for one in fresh]
+    lower = np.asarray(epsilon_lower(counts[0], held_out, counts[1], held_out, confidence, delta), float)
+    accepted = [one > 0 for one in fresh]
+    false_positive, true_positive = _roc(*fresh)
+    return MembershipTests(
+        confidence=confidence,
+        held_out_seeds=held_out,
+        true_positive_rate=accepted[0].mean(0),
+        false_positive_rate=accepted[1].mean(0),
+        epsilon_lower=lower,
+        set_epsilon_lower=Number(float(lower[exposure.argmax()]), "statistical", confidence=confidence),
+        set_advantage=_mean_advantage(accepted[0], accepted[1], confidence),
+        ceiling=float(epsilon_lower(held_out, held_out, 0, held_out, confidence, delta)),
+        roc_false_positive_rate=false_positive,
+        roc_true_positive_rate=true_positive,
+    )
+
+
+def _best_thresholds(
+    inside: np.ndarray, outside: np.ndarray, confidence: float, delta: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each person's threshold that would prove most on these seeds, and how much [person]."""
+    candidates = np.sort(np.concatenate([inside, outside]), axis=0)
+    candidates = (candidates[1:] + candidates[:-1]) / 2
+    positives = [(one[None] > candidates[:, None]).sum(1) for one in (inside, outside)]  # [threshold, person]
+    proved = np.asarray(epsilon_lower(positives[0], len(inside), positives[1], len(outside), confidence, delta), float)
+    gap = (positives[0] - positives[1]) / len(inside)
+    best = (proved + 1e-9 * gap).argmax(0)  # where nothing can be proved, the widest gap decides
+    people = np.arange(candidates.shape[1])
+    return candidates[best, people], proved[best, people] + 1e-9 * gap[best, people]
+
+
+def _mean_advantage(accepted_in: np.ndarray, accepted_out: np.ndarray, confidence: float) -> Number:
+    """Return the advantage averaged over people, with an interval over the held-out seeds."""
+    by_seed = accepted_in.mean(1) - accepted_out.mean(1)
+    low, high = mean_interval(by_seed, confidence)
+    return Number(float(by_seed.mean()), "estimate", lower=float(low), upper=float(high), confidence=confidence)
+
+
+def _roc(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return false- and true-positive rates of one threshold for all people's log-likelihood ratios."""
+    members, others = np.sort(inside.ravel()), np.sort(outside.ravel())
+    rates = np.unique(np.concatenate([[0.0], np.geomspace(1 / len(others), 1, 60)]))
+    above = np.clip(np.ceil(len(others) * (1 - rates)).astype(int), 0, len(others))
+    thresholds = np.where(above >= len(others), others[-1], others[np.maximum(above - 1, 0)])
+    thresholds = np.where(above == 0, -np.inf, thresholds)
+    false = 1 - np.searchsorted(others, thresholds, side="right") / len(others)
+    true = 1 - np.searchsorted(members, thresholds, side="right") / len(members)
+    return false, true

@@ -1,0 +1,218 @@
+"""The predictive multiplicity of an ensemble in one frozen result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seedscope.analyses.multiplicity.disagreement import (
+    ambiguity,
+    class_counts,
+    decisions,
+    disagreement_from_counts,
+    discrepancy,
+    positive_counts,
+    top_disagreement,
+)
+from seedscope.analyses.multiplicity.groups import GroupComparison, compare_groups, mean_disagreement
+from seedscope.analyses.multiplicity.intervals import disagreement_error, disagreement_interval
+from seedscope.analyses.multiplicity.performance import accuracies
+from seedscope.analyses.multiplicity.remedies import Abstention, abstention
+from seedscope.analyses.multiplicity.scores import viable_prediction_range
+from seedscope.errors import require, require_probability, unknown_name
+from seedscope.number import Number
+
+BASE = -1  # the neighbour coordinate of the base D
+TOP_SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)
+LEVELS = (0.75, 0.9, 0.99)
+
+
+@dataclass(frozen=True, eq=False)
+class Multiplicity:
+    """What the randomness of training decides.
+
+    Arrays have one entry per example. `disagreement` is the unbiased estimate (one-vs-rest mean beyond two classes),
+    and with probability `confidence` *all* true values are between `lower` and `upper` at once. `error_bound` is the
+    paper's bound on all their errors, known before training. `ambiguity` and `discrepancy` compare with the reference,
+    by default the consensus. What needs labels, groups or scores is None or empty where they were not given.
+    """
+
+    models: int
+    examples: int
+    classes: int
+    confidence: float
+    disagreement: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    consensus: np.ndarray
+    consensus_share: np.ndarray
+    mean: Number
+    error_bound: Number
+    top: Mapping[float, Number]
+    ambiguity: Number
+    discrepancy: Number
+    viable_range: np.ndarray | None
+    accuracy: Number | None
+    groups: Mapping[str, GroupComparison]
+    abstentions: tuple[Abstention, ...]
+
+
+def multiplicity(
+    source: Any,
+    labels: ArrayLike | None = None,
+    groups: Mapping[str, ArrayLike] | None = None,
+    *,
+    confidence: float = 0.95,
+    threshold: float = 0.5,
+    reference: ArrayLike | None = None,
+    levels: Sequence[float] = LEVELS,
+    init: str | None = None,
+    seed: int = 0,
+) -> Multiplicity:
+    """Return the predictive multiplicity of re-trained models: whose decision is a coin toss, and how sure is that?
+
+    Args:
+        source: an ensemble with recorded scores (its base data set, last step and test part are used); or scores, a
+            float array in [0, 1], [model, example] or [model, example, class]; or decisions, whole numbers or
+            booleans, [model, example].
+        labels: the truth, [example]; taken from an ensemble by default.
+        groups: for each attribute the group of each example.
+        confidence: of all intervals.
+        threshold: above it a score decides 1.
+        reference: decisions of the model to compare with, [example]; by default the consensus.
+        levels: self-consistency levels for which abstaining is evaluated.
+        init: of an ensemble, "varied" or "fixed"; default "varied" where it was trained.
+        seed: of the permutation tests between groups.
+
+    >>> found = multiplicity(np.array([[0.1, 0.4], [0.2, 0.6], [0.1, 0.7], [0.3, 0.2]]))
+    >>> found.disagreement.round(3), float(found.ambiguity)
+    (array([0.   , 1.333]), 0.5)
+
+    AD, in particular Propositions 3 and 5.
+    """
+    require_probability("confidence", confidence)
+    if hasattr(source, "dataset"):
+        source, recorded = _from_ensemble(source, init)
+        labels = recorded if labels is None else labels
+    array = np.asarray(source)
+    predictions = decisions(array, threshold) if array.dtype.kind == "f" else array
+    truth = None if labels is None else _checked_labels(labels, predictions)
+    counts, classes = _counts(predictions, array.shape[2] if array.ndim == 3 else None)
+    return _assembled(array, predictions, counts, classes, truth, groups or {}, confidence, reference, levels, seed)
+
+
+def _assembled(
+    array: np.ndarray,
+    predictions: np.ndarray,
+    counts: np.ndarray,
+    classes: int,
+    labels: np.ndarray | None,
+    groups: Mapping[str, ArrayLike],
+    confidence: float,
+    reference: ArrayLike | None,
+    levels: Sequence[float],
+    seed: int,
+) -> Multiplicity:
+    """Return the result from checked decisions and their counts, [class or 1, example]."""
+    models, examples = predictions.shape
+    values = disagreement_from_counts(counts, models).mean(axis=0)
+    lower, upper = disagreement_interval(counts, models, confidence, counts.size)
+    winner, share = _consensus(counts, models)
+    base = winner if reference is None else np.asarray(reference)
+    span = 2.0 if classes == 2 else 4 / classes  # of the one-vs-rest mean
+    return Multiplicity(
+        models=models,
+        examples=examples,
+        classes=classes,
+        confidence=confidence,
+        disagreement=values,
+        lower=lower.mean(axis=0),
+        upper=upper.mean(axis=0),
+        consensus=winner,
+        consensus_share=share,
+        mean=mean_disagreement(values, models, confidence, span=span),
+        error_bound=_error_bound(models, confidence, counts.size),
+        top={share: Number(float(top_disagreement(values, share)), "estimate") for share in TOP_SHARES},
+        ambiguity=Number(ambiguity(predictions, base), "estimate"),
+        discrepancy=Number(discrepancy(predictions, base), "estimate"),
+        viable_range=viable_prediction_range(array) if array.dtype.kind == "f" else None,
+        accuracy=None if labels is None else _accuracy(predictions, labels),
+        groups={name: compare_groups(values, groups, name, models, confidence, seed, span) for name in groups},
+        abstentions=() if labels is None else _abstentions(values, classes, winner, labels, levels, confidence),
+    )
+
+
+def _from_ensemble(ensemble: Any, init: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores [model, example (, class)] and labels of an ensemble's base data, last step, test part."""
+    data = ensemble.dataset
+    require("scores" in data, "this ensemble has no recorded scores; train it with scores recorded.")
+    inits = [str(name) for name in data["init"].values]
+    chosen = init or ("varied" if "varied" in inits else inits[0])
+    if chosen not in inits:
+        raise unknown_name("init", chosen, inits)
+    scores = data["scores"].isel(init=inits.index(chosen)).sel(neighbour=BASE)
+    if "step" in scores.dims:
+        scores = scores.isel(step=-1)
+    test = np.flatnonzero(data["example_part"].values == "test")
+    require(test.size > 0, "this ensemble has no scores of test examples.")
+    scores = scores.isel(example=test).transpose("seed", "example", ...)
+    return np.asarray(scores.values), np.asarray(data["example_label"].values)[test]
+
+
+def _checked_labels(labels: ArrayLike, predictions: np.ndarray) -> np.ndarray:
+    """Return the labels after checking that there is one per example and more than one class."""
+    truth = np.asarray(labels)
+    require(
+        truth.shape == predictions.shape[1:],
+        f"labels must hold one per example, {predictions.shape[1:]}, got shape {truth.shape}.",
+    )
+    found = np.unique(truth)
+    require(
+        found.size >= 2,
+        f"labels must hold at least two classes, got only {found.tolist()}; choose a test part with both (stratified).",
+    )
+    return truth
+
+
+def _counts(predictions: np.ndarray, classes: int | None) -> tuple[np.ndarray, int]:
+    """Return the counts [1, example] of positive decisions, or [class, example] beyond two classes; and the classes."""
+    if classes is None and (predictions.dtype == bool or predictions.max(initial=0) <= 1):
+        return positive_counts(predictions)[None], 2
+    counts = class_counts(predictions, classes)
+    return (counts[1:], 2) if len(counts) == 2 else (counts, len(counts))
+
+
+def _consensus(counts: np.ndarray, models: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the class most models decide for, and their share; ties go to the lower class."""
+    full = np.concatenate([models - counts, counts]) if len(counts) == 1 else counts
+    return full.argmax(axis=0), full.max(axis=0) / models
+
+
+def _error_bound(models: int, confidence: float, examples: int) -> Number:
+    """Return the paper's bound on the error of all estimates at once."""
+    bound = float(disagreement_error(models, confidence, examples))
+    return Number(bound, "statistical", confidence=confidence, note="largest error of all examples at once")
+
+
+def _accuracy(predictions: np.ndarray, labels: np.ndarray) -> Number:
+    """Return the mean accuracy of a model, with the range that 95 % of the models are in."""
+    each = accuracies(predictions, labels)
+    lower, upper = np.quantile(each, [0.025, 0.975])
+    return Number(float(each.mean()), "estimate", float(lower), float(upper), note="the interval holds 95 % of models")
+
+
+def _abstentions(
+    values: np.ndarray,
+    classes: int,
+    winner: np.ndarray,
+    labels: np.ndarray,
+    levels: Sequence[float],
+    confidence: float,
+) -> tuple[Abstention, ...]:
+    """Return what abstaining does at each level; self-consistency is 1 − P(f ≠ f'), whatever the number of classes."""
+    pairwise_doubled = values * classes / 2  # the one-vs-rest mean is (4/K)·P(f ≠ f')
+    return tuple(abstention(pairwise_doubled, winner, labels, level, confidence) for level in levels)

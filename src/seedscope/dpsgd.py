@@ -1,0 +1,334 @@
+"""Trains a chunk of models by DP-SGD: clipped per-example gradients plus noise, many models side by side.
+
+The shape is that of `training`: one loop over steps, `vmap` over neighbours, then over seeds. For one seed all
+neighbouring data sets share the batches *and* the noise, as with SGD they share the batches: a neighbour differs only by
+what its own row contributes. Each model alone is a true run of DP-SGD; two models of one seed are not independent.
+
+A batch is a row of indices padded with the index N of the spare example, whose weight is then 0. It is worked through in
+parts: a first one for most of it, then as many small ones as the step's largest batch needs. So nothing is ever cut off
+and little is padded.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from seedscope.mechanisms import DPSGD, Poisson, Relation, Shuffled
+from seedscope.models import Network
+from seedscope.optimizers import transformation
+from seedscope.per_example import clipped_sum, gradient_norms, output_shapes
+from seedscope.streams import poisson_batches, shuffled_batches, subset_batches
+from seedscope.training import flat, observe, starting_points, take
+
+OVERFLOW = 1e-12  # the chance that a batch needs more room than the first estimate; then it gets it
+WORKING_SET = 64 << 20  # bytes of layer outputs that one part may have
+FIRST_PART = 1.5  # the first part of a Poisson batch has room for its expected size and so many standard deviations
+LATER_PART = 16  # rows of a later part
+
+
+class Batches(NamedTuple):
+    """Example indices [step, seed, place], padded with the number of examples, and the sizes [step, seed]."""
+
+    index: np.ndarray
+    sizes: np.ndarray
+
+
+class Parts(NamedTuple):
+    """How a batch is worked through: rows of the first part, and of each later one."""
+
+    first: int
+    later: int
+
+    def needed(self, sizes: np.ndarray) -> np.ndarray:
+        """Return how many later parts each step needs, for batch sizes [step, seed]."""
+        return np.maximum(0, -(-(sizes.max(axis=1) - self.first) // self.later)).astype(np.int32)
+
+    def room(self, capacity: int) -> int:
+        """Return the smallest number of places from the capacity on that whole parts fill."""
+        return self.first + -(-max(0, capacity - self.first) // self.later) * self.later
+
+
+class People(NamedTuple):
+    """The examples whose gradient norms are recorded, and every how many steps."""
+
+    rows: np.ndarray
+    labels: np.ndarray
+    every: int
+
+
+def draw_batches(mechanism: DPSGD, root_seed: int, seeds: np.ndarray, examples: int) -> Batches:
+    """Return the batches of each seed; no batch is ever shortened."""
+    probability, steps = mechanism.sampling_probability(examples), mechanism.steps
+    if isinstance(mechanism.sampling, Poisson):
+        drawn = [poisson_batches(root_seed, int(seed), examples, probability, steps) for seed in seeds]
+        sizes = np.stack([size for _, size in drawn], axis=1)
+        capacity = max(poisson_capacity(mechanism.batch_size, examples), int(sizes.max()))
+        index = np.full((steps, len(seeds), capacity), examples, np.int32)
+        for place, (hits, size) in enumerate(drawn):
+            index[:, place][np.arange(capacity) < size[:, None]] = hits
+        return Batches(index, sizes)
+    draw = shuffled_batches if isinstance(mechanism.sampling, Shuffled) else subset_batches
+    index = np.stack([draw(root_seed, int(s), examples, mechanism.batch_size, steps) for s in seeds], axis=1)
+    return Batches(index, np.full(index.shape[:2], mechanism.batch_size))
+
+
+def poisson_capacity(batch_size: int, examples: int) -> int:
+    """Return a size that a Poisson batch exceeds with probability below 1e-12, by Bernstein's inequality.
+
+    >>> poisson_capacity(128, 60_000), poisson_capacity(100, 100)
+    (231, 100)
+    """
+    log = -math.log(OVERFLOW)
+    variance = batch_size * (1 - batch_size / examples)
+    return min(examples, math.ceil(batch_size + math.sqrt(2 * variance * log) + 2 * log / 3))
+
+
+@dataclass(frozen=True)
+class PrivateJob:
+    """What a compiled training function depends on, apart from arrays."""
+
+    network: Network
+    mechanism: DPSGD
+    relation: Relation
+    parts: Parts
+    scores: bool
+    scores_at_checkpoints: bool
+    norms_every: int
+
+
+@partial(jax.jit, static_argnums=0)
+def train_block(job: PrivateJob, parameters, rows, labels, batches, parts, keys, neighbours, segments, probes, people):
+    """Return the records of a block of models, trained side by side.
+
+    parameters: pytree of [seed, model, ...]; rows [N+1, ...] and labels [N+1], the spare example last; batches
+    [step, seed, place]; parts [step], how many later parts of a batch hold examples; keys [seed], of the noise; neighbours
+    [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores are recorded; people: blocks of (rows,
+    labels) whose gradient norms are recorded.
+    """
+    optimizer = transformation(job.mechanism.learning_rate, job.mechanism.momentum, job.mechanism.steps)
+    recorder = _Recorder(job, people)
+
+    def step(t, state):
+        parameters, carried, norms = state
+        norms = recorder.record(norms, parameters, t)
+        total = batch_sum(job, parameters, rows, labels, batches[t], parts[t], neighbours)
+        noisy = noisy_update(job, total, batches[t], rows.shape[0] - 1, neighbours, keys, t)
+        updates, carried = optimizer.update(noisy, carried)
+        return jax.tree.map(jnp.add, parameters, updates), carried, norms
+
+    def to_checkpoint(state, segment):
+        state = jax.lax.fori_loop(segment[0], segment[1], step, state)
+        observed = {"weights": flat(state[0])}
+        if job.scores and job.scores_at_checkpoints:
+            observed |= observe(job.network, state[0], *probes)
+        return state, observed
+
+    start = (parameters, optimizer.init(parameters), recorder.empty(parameters))
+    (parameters, _, norms), records = jax.lax.scan(to_checkpoint, start, segments)
+    records = jax.tree.map(lambda values: jnp.moveaxis(values, 0, 2), records)
+    if job.scores and not job.scores_at_checkpoints:
+        records |= observe(job.network, parameters, *probes)
+    return records | recorder.finished(norms, parameters)
+
+
+def batch_sum(job: PrivateJob, parameters, rows, labels, batch, parts, neighbours) -> Any:
+    """Return the sum of clipped gradients over a batch [seed, place] for every model, part by part."""
+
+    sum_over = jax.vmap(partial(part_sum, job, rows, labels, neighbours))
+    first, later = job.parts
+
+    def add_part(k, total):
+        here = jax.lax.dynamic_slice_in_dim(batch, first + k * later, later, axis=1)
+        return jax.tree.map(jnp.add, total, sum_over(parameters, here))
+
+    if first == later < batch.shape[1]:  # one loop compiles faster than a first part and a loop
+        return jax.lax.fori_loop(-1, parts, add_part, jax.tree.map(jnp.zeros_like, parameters))
+    total = sum_over(parameters, batch[:, :first])
+    return jax.lax.fori_loop(0, parts, add_part, total) if first < batch.shape[1] else total
+
+
+def part_sum(job: PrivateJob, rows, labels, neighbours, parameters, part) -> Any:
+    """Return the sum of clipped gradients over a part [place] of one seed's batch, for its models [model, ...].
+
+    Adding is linear, so a neighbouring data set is a matter of weights: its own row counts 0, and where it is replaced
+    the spare example, appended to the part, counts as often as that row was drawn.
+    """
+    spare = rows.shape[0] - 1
+    replacing = job.relation == "replace_one"
+    drawn = jnp.append(part, spare) if replacing else part
+    part_rows, part_labels = take(rows, drawn), take(labels, drawn)
+
+    def one_model(parameters, neighbour):
+        lacking = part == neighbour
+        weights = ((part != spare) & ~lacking).astype(rows.dtype)
+        if replacing:
+            weights = jnp.append(weights, lacking.sum(dtype=rows.dtype))
+        return clipped_sum(job.network, parameters, part_rows, part_labels, weights, job.mechanism.clipping_norm)
+
+    return jax.vmap(one_model)(parameters, neighbours)
+
+
+def noisy_update(job: PrivateJob, total: Any, batch: jax.Array, spare: int, neighbours, keys, t) -> Any:
+    """Return the sums [seed, model, ...] divided by the batch size, with the seed's noise of this step added."""
+    expected = job.mechanism.batch_size
+    if job.mechanism.rule == "sum":
+        update = jax.tree.map(lambda leaf: leaf / expected, total)
+    else:
+        sizes = true_sizes(job.relation, batch, spare, neighbours)
+        update = jax.tree.map(lambda leaf: leaf / _beside(sizes, leaf).astype(leaf.dtype), total)
+    if job.mechanism.noise_scale == 0:
+        return update
+    noise = jax.vmap(lambda key: normals_like(job.network.init, jax.random.fold_in(key, t)))(keys)
+    scale = job.mechanism.noise_scale / expected
+    return jax.tree.map(lambda leaf, draw: leaf + scale * draw[:, None].astype(leaf.dtype), update, noise)
+
+
+def true_sizes(relation: Relation, batch: jax.Array, spare: int, neighbours: jax.Array) -> jax.Array:
+    """Return how many examples each model's batch holds [seed, model], at least 1."""
+    drawn = jnp.sum(batch != spare, axis=1)[:, None]
+    if relation == "replace_one":
+        return jnp.maximum(drawn + 0 * neighbours, 1)
+    lacking = jnp.sum(batch[:, None, :] == neighbours[:, None], axis=2)
+    return jnp.maximum(drawn - lacking, 1)
+
+
+def normals_like(init: Any, key: jax.Array) -> Any:
+    """Return standard normals in the shape of a network's parameters."""
+    from jax.flatten_util import ravel_pytree
+
+    shapes = jax.eval_shape(init, jax.random.key(0))
+    empty, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes))
+    return unravel(jax.random.normal(key, empty.shape, empty.dtype))
+
+
+def noise_keys(root_seed: int, seeds: np.ndarray) -> jax.Array:
+    """Return the key of each seed's noise, from which every step folds its own."""
+    root = jax.random.fold_in(jax.random.key(root_seed), np.uint32(zlib.crc32(b"noise")))
+    return jax.vmap(partial(jax.random.fold_in, root))(jnp.asarray(seeds))
+
+
+class _Recorder:
+    """Writes the gradient norms of people into arrays that the training loop carries; without people, nothing."""
+
+    def __init__(self, job: PrivateJob, people: tuple[jax.Array, jax.Array] | None):
+        self.job, self.people = job, people
+        self.slots = -(-job.mechanism.steps // job.norms_every) if people else 0
+
+    def empty(self, parameters: Any) -> dict[str, jax.Array]:
+        """Return room for every recorded state, and one slot more: what is not kept goes there, at last the final state."""
+        if self.people is None:
+            return {}
+        found = jax.eval_shape(self._observe, parameters)
+        return {name: jnp.zeros((self.slots + 1, *one.shape), one.dtype) for name, one in found.items()}
+
+    def record(self, norms: dict[str, jax.Array], parameters: Any, t: jax.Array) -> dict[str, jax.Array]:
+        """Return the arrays with the norms at the state before step t, if it is one of those recorded."""
+        if self.people is None:
+            return norms
+        every = self.job.norms_every
+        if every == 1:
+            return {name: norms[name].at[t].set(one) for name, one in self._observe(parameters).items()}
+        here = t % every == 0
+        nothing = {name: jnp.zeros(one.shape[1:], one.dtype) for name, one in norms.items()}
+        found = jax.lax.cond(here, self._observe, lambda _: nothing, parameters)
+        return {name: norms[name].at[jnp.where(here, t // every, self.slots)].set(one) for name, one in found.items()}
+
+    def finished(self, norms: dict[str, jax.Array], parameters: Any) -> dict[str, jax.Array]:
+        """Return the arrays [seed, model, state, person] with the final state's norms in the last slot."""
+        if self.people is None:
+            return {}
+        last = self._observe(parameters)
+        return {name: jnp.moveaxis(norms[name].at[-1].set(last[name]), 0, 2) for name in norms}
+
+    def _observe(self, parameters: Any) -> dict[str, jax.Array]:
+        """Return norms and correctness [seed, model, person] now, block of people by block."""
+
+        def block(people):
+            one_model = partial(gradient_norms, self.job.network, rows=people[0], labels=people[1])
+            return jax.vmap(jax.vmap(one_model))(parameters)
+
+        found = jax.lax.map(block, self.people)
+        norms, correct = (jnp.moveaxis(one, 0, 2).reshape(*one.shape[1:3], -1) for one in found)
+        return {"gradient_norms": norms, "correct": correct.astype(jnp.int8)}
+
+
+def batch_parts(network: Network, mechanism: DPSGD, shape: tuple[int, ...], models: int) -> Parts:
+    """Return the parts for so many models side by side: few enough rows for memory, many enough for speed."""
+    most = max(1, WORKING_SET // (row_bytes(network, shape) * models))
+    poisson = isinstance(mechanism.sampling, Poisson)
+    first = mechanism.batch_size + math.ceil(FIRST_PART * math.sqrt(mechanism.batch_size)) * poisson
+    if first > most:
+        equal = -(-mechanism.batch_size // -(-mechanism.batch_size // most))
+        return Parts(equal, equal)
+    return Parts(first, min(LATER_PART, first))
+
+
+def row_bytes(network: Network, shape: tuple[int, ...]) -> int:
+    """Return the bytes that one example takes in the layers of one model, or that its own gradient takes."""
+    parameters = jax.eval_shape(network.init, jax.random.key(0))
+    outputs = output_shapes(network, parameters, jax.ShapeDtypeStruct(shape, np.float32))
+    leaves = jax.tree.leaves(parameters) if outputs is None else outputs
+    return 4 * (math.prod(shape) + sum(leaf.size for leaf in leaves))
+
+
+def train_dpsgd(
+    mechanism: DPSGD,
+    network: Network,
+    relation: Relation,
+    root_seed: int,
+    seeds: np.ndarray,
+    neighbours: np.ndarray,
+    inits: tuple[str, ...],
+    checkpoints: tuple[int, ...],
+    rows: np.ndarray,
+    labels: np.ndarray,
+    probes: tuple[np.ndarray, np.ndarray] | None,
+    scores_at_checkpoints: bool = False,
+    people: People | None = None,
+) -> dict[str, np.ndarray]:
+    """Return the records of the models seeds × neighbours × inits, arrays [seed, neighbour, init, ...].
+
+    rows [N+1, ...] and labels [N+1] have the spare example last. With `people`, their gradient norms before clipping and
+    whether they are classified correctly are recorded [..., state, person] before steps 0, k, 2k, … and after the last.
+    """
+    examples, models = len(rows) - 1, len(seeds) * len(neighbours) * len(inits)
+    parts = batch_parts(network, mechanism, rows.shape[1:], models)
+    batches = draw_batches(mechanism, root_seed, seeds, examples)
+    room = parts.room(batches.index.shape[2]) - batches.index.shape[2]
+    index = np.pad(batches.index, ((0, 0), (0, 0), (0, room)), constant_values=examples)
+    every = people.every if people else 1
+    job = PrivateJob(network, mechanism, relation, parts, probes is not None, scores_at_checkpoints, every)
+    parameters = starting_points(network, root_seed, seeds, len(neighbours), inits)
+    segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
+    lacking = np.repeat(neighbours, len(inits)).astype(np.int32)
+    records = train_block(
+        job, parameters, rows, labels, index, parts.needed(batches.sizes), noise_keys(root_seed, seeds), lacking, segments,
+        probes, _blocks(people, parts.first),
+    )  # fmt: skip
+    shape = (len(seeds), len(neighbours), len(inits))
+    kept = {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}
+    return kept if people is None else kept | {name: kept[name][..., : len(people.rows)] for name in RECORDED}
+
+
+RECORDED = ("gradient_norms", "correct")
+
+
+def _blocks(people: People | None, width: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return people's rows and labels in blocks [block, width, ...], the last filled up with repetitions."""
+    if people is None:
+        return None
+    filled = np.resize(np.arange(len(people.rows)), -(-len(people.rows) // width) * width)
+    return people.rows[filled].reshape(-1, width, *people.rows.shape[1:]), people.labels[filled].reshape(-1, width)
+
+
+def _beside(sizes: jax.Array, leaf: jax.Array) -> jax.Array:
+    """Return sizes [seed, model] with the axes that a leaf [seed, model, ...] has beyond."""
+    return sizes.reshape(sizes.shape + (1,) * (leaf.ndim - 2))

@@ -1,0 +1,121 @@
+"""The report as rows for charts, with fixed names: what people called their columns and classes is only ever data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Report = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+TRADE_OFF = {"accuracy": "Accuracy", "mean_disagreement": "Mean disagreement", "attack_advantage": "Attack advantage"}
+
+
+def people_rows(report: Report, level: int) -> Rows:
+    """Return one row per person shown, at a privacy level; the script's `peopleRows` does the same on the page."""
+    people, classes = report["people"], report["audited"]["classes"]
+    columns = people["levels"][level]
+    return [
+        {
+            "person": person,
+            "id": people["id"][person],
+            "label": _name(classes, people["label"][person]),
+            "predicted": _name(classes, columns["predicted"][person]),
+            "disagreement": columns["disagreement"][person],
+            "membership": columns["membership_advantage"][person],
+            "epsilon_lower": columns["epsilon_lower"][person],
+            "epsilon_upper": columns["epsilon_upper"][person],
+        }
+        for person in range(people["shown"])
+    ]
+
+
+def privacy_rows(people: Rows) -> Rows:
+    """Return the people whose ε is bounded from a side, most exposed first, with their place in that order."""
+    bounded = [one for one in people if one["epsilon_lower"] is not None or one["epsilon_upper"] is not None]
+    bounded.sort(key=lambda one: (-(one["epsilon_lower"] or 0), -(one["epsilon_upper"] or 0), one["person"]))
+    return [{**one, "place": place + 1} for place, one in enumerate(bounded)]
+
+
+def level_rows(report: Report) -> Rows:
+    """Return one row per privacy level and quantity of the trade-off."""
+    return [
+        {"level": index, "label": level["label"], "quantity": title, **_interval(level[name])}
+        for index, level in enumerate(report["levels"])
+        for name, title in TRADE_OFF.items()
+        if level[name] is not None and level[name]["value"] is not None
+    ]
+
+
+def roc_rows(report: Report) -> Rows:
+    """Return the points of every level's attack curve whose false-positive rate has a logarithm."""
+    return [
+        {"level": index, "label": level["label"], "false_positive": false, "true_positive": true, "limit": limit}
+        for index, level in enumerate(report["levels"])
+        for false, true, limit in _curve(level["roc"])
+        if false > 0
+    ]
+
+
+def group_rows(report: Report) -> Rows:
+    """Return one row per privacy level, group and group level; `row` is its place in the chart."""
+    return [
+        {
+            "row": row,
+            "level": index,
+            "group": group["name"],
+            "name": group["levels"][place],
+            "people": group["people"][place],
+            **_interval(part["mean_disagreement"][place]),
+        }
+        for index in range(len(report["levels"]))
+        for row, (group, place) in enumerate(group_places(report))
+        if (part := group["by_level"][index])["mean_disagreement"][place] is not None
+    ]
+
+
+def group_places(report: Report) -> list[tuple[Report, int]]:
+    """Return every group with each of its levels' positions, in the order of the chart's rows."""
+    return [(group, place) for group in report["groups"] for place in range(len(group["levels"]))]
+
+
+def group_names(report: Report) -> list[str]:
+    """Return the names of the chart's rows; with several groups the group's name comes first."""
+    several = len(report["groups"]) > 1
+    return [
+        f"{group['name']}: {group['levels'][place]}" if several else group["levels"][place]
+        for group, place in group_places(report)
+    ]
+
+
+def limit_rows(report: Report) -> Rows:
+    """Return, per level, the ε that is proved and the ε that so many seeds could show at most."""
+    rows = []
+    for index, level in enumerate(report["levels"]):
+        proved = level["guarantee"]["epsilon"]
+        values = {
+            "proved for everyone": None if proved is None else proved["value"],
+            "most that so many seeds can show": level["epsilon_lower_ceiling"],
+        }
+        rows += [{"level": index, "limit": name, "epsilon": one} for name, one in values.items() if one is not None]
+    return rows
+
+
+def _name(names: list[str], index: int | None) -> str | None:
+    """Return the name at a position, None where there is none."""
+    return None if index is None else names[index]
+
+
+def _interval(number: Report) -> dict[str, Any]:
+    """Return a number's value and interval; without an interval its ends are the value."""
+    ends = {end: number["value"] if number.get(end) is None else number[end] for end in ("lower", "upper")}
+    return {"value": number["value"], **ends, "kind": number["kind"]}
+
+
+def _curve(roc: Report | None) -> list[tuple[float, float, float | None]]:
+    """Return the points of a curve, with the guarantee's limit where there is one."""
+    if roc is None:
+        return []
+    none: list[float | None] = [None] * len(roc["false_positive_rate"])
+    limits = roc.get("true_positive_limit", none)
+    return list(zip(roc["false_positive_rate"], roc["true_positive_rate"], limits, strict=True))

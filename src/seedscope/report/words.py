@@ -1,0 +1,90 @@
+"""The page's own words: what each number is called, how it is printed and what it means for a person."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Show = Literal["plain", "percent"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A column of numbers: its name in the report, its title, how it is printed, and a sentence of meaning."""
+
+    name: str
+    title: str
+    meaning: str
+    show: Show = "plain"
+
+
+PERSON = (
+    Quantity(
+        "disagreement",
+        "Disagreement",
+        "Twice the chance that two re-trainings decide differently about this person: 0 is always the same, 1 a coin toss.",
+    ),
+    Quantity(
+        "agreement", "Agreement", "The share of re-trained models that decide as most of them do.", show="percent"
+    ),
+    Quantity(
+        "membership_advantage",
+        "Membership advantage",
+        "How much better than guessing an attack tells whether this person was in the training data: 0 is guessing.",
+    ),
+    Quantity(
+        "epsilon_lower",
+        "ε shown by attack",
+        "This person's privacy loss is at least this: the attack shows it.",
+    ),
+    Quantity("epsilon_upper", "ε at most", "This person's privacy loss is at most this."),
+    Quantity(
+        "reconstruction",
+        "Reconstruction error",
+        "Guessing this person's features from the model has at least this mean squared error; larger is safer.",
+    ),
+)
+
+LEVEL = (
+    Quantity("accuracy", "Accuracy", "The share of test people decided rightly, on average over re-trainings.", "percent"),
+    Quantity("mean_disagreement", "Mean disagreement", "Disagreement, averaged over people."),
+    Quantity(
+        "arbitrary_share",
+        "Arbitrary decisions",
+        "The share of people with a disagreement of ½ or more: two re-trainings differ with probability ¼ or more.",
+        "percent",
+    ),
+    Quantity(
+        "attack_advantage",
+        "Attack advantage",
+        "True-positive rate minus false-positive rate of the best membership attack: 0 is guessing, 1 certainty.",
+    ),
+    Quantity("epsilon_lower", "ε shown by attack", "The privacy loss of the worst-off audited person is at least this."),
+)
+
+KINDS = {
+    "proved": "holds by a theorem whose conditions were checked",
+    "statistical": "holds with the stated confidence over the models that were trained",
+    "estimate": "a best guess without a guarantee",
+}
+
+
+def shown(value: float | None, show: Show = "plain") -> str:
+    """Return a number as the page prints it: three significant digits, or a percentage with one decimal.
+
+    >>> [shown(one) for one in (0.12345, 12345.6, 1.5e-7, 0, None)]
+    ['0.123', '12,346', '1.5e-7', '0', '–']
+    >>> shown(0.1234, "percent")
+    '12.3 %'
+    """
+    if value is None or not math.isfinite(value):
+        return "–"
+    if show == "percent":
+        return f"{100 * value:.1f} %"
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) >= 1e-3:
+        return f"{value:.3g}"
+    mantissa, exponent = f"{value:.2g}".split("e") if abs(value) < 1e-4 else (f"{value:.2g}", "")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa

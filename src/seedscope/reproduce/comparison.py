@@ -1,0 +1,100 @@
+"""A paper's numbers beside ours: rows of a table, figures, and the folder they are written to."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from seedscope.errors import SeedscopeError
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One number of a paper beside ours, and why they differ where they must."""
+
+    place: str  # for instance "IP1 Table 3"
+    data: str
+    setting: str
+    quantity: str
+    ours: float
+    paper: float | None = None
+    note: str = ""
+    detail: bool = False  # in the files, not on the screen
+
+
+@dataclass(frozen=True)
+class Study:
+    """What re-doing a paper gave: comparisons, and charts (Altair) by file name."""
+
+    name: str
+    scale: str
+    comparisons: tuple[Comparison, ...]
+    charts: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)  # how long each part took
+
+    def save(self, out: str | Path) -> list[Path]:
+        """Write comparisons.csv, comparisons.json and each chart as SVG; return what was written."""
+        folder = Path(out)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return [self._write_csv(folder), self._write_json(folder), *self._write_charts(folder)]
+        except OSError as error:
+            raise SeedscopeError(
+                f"cannot write to {folder}: {error.strerror or error}; choose another --out."
+            ) from error
+
+    def _write_csv(self, folder: Path) -> Path:
+        """Write the comparisons as a table."""
+        path = folder / "comparisons.csv"
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(Comparison.__dataclass_fields__))
+            writer.writeheader()
+            writer.writerows(asdict(one) for one in self.comparisons)
+        return path
+
+    def _write_json(self, folder: Path) -> Path:
+        """Write everything but the charts."""
+        path = folder / "comparisons.json"
+        rows = [asdict(one) for one in self.comparisons]
+        content = {"study": self.name, "scale": self.scale, "comparisons": rows, "seconds": dict(self.seconds)}
+        path.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+        return path
+
+    def _write_charts(self, folder: Path) -> list[Path]:
+        """Write the charts as pictures."""
+        paths = [folder / f"{name}.svg" for name in self.charts]
+        for path, chart in zip(paths, self.charts.values(), strict=True):
+            chart.save(str(path))
+        return paths
+
+
+def paper_numbers(name: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV file of published numbers that lies beside this module."""
+    text = files("seedscope.reproduce").joinpath(f"{name}.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def print_comparisons(comparisons: Iterable[Comparison]) -> None:
+    """Print the comparisons as one table for each place in the paper; details are only counted."""
+    from itertools import groupby
+
+    from rich.console import Console
+    from rich.table import Table
+
+    console, every = Console(), list(comparisons)
+    shown = [one for one in every if not one.detail]
+    for place, rows in groupby(shown, key=lambda one: one.place):
+        table = Table(
+            "data", "setting", "quantity", "ours", "paper", "note", title=place, title_justify="left", box=None
+        )
+        for one in rows:
+            paper = "–" if one.paper is None else f"{one.paper:.4g}"
+            table.add_row(one.data, one.setting, one.quantity, f"{one.ours:.4g}", paper, one.note)
+        console.print(table)
+    if len(shown) < len(every):
+        console.print(f"… and {len(every) - len(shown)} more numbers in the files.")
