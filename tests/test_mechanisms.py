@@ -37,7 +37,7 @@ MECHANISMS = {
     "sgd": SMALL_SGD,
     "dpsgd": DPSGD(learning_rate=0.5, batch_size=8, steps=12),
     "output": OutputPerturbation(epsilon=1.0),
-    "output, noise given": OutputPerturbation(noise_scale=0.1),
+    "output, noise given": OutputPerturbation(noise_scale=2.0),
     "objective": ObjectivePerturbation(epsilon=1.0),
     "objective, diffprivlib": ObjectivePerturbation(epsilon=1.0, calibration=Diffprivlib062()),
     "augmented": AugmentedOutputPerturbation(SMALL_SGD, 1.0, 1e-4, sensitivity=0.1, intrinsic_noise=0.01),

@@ -70,6 +70,12 @@ class Ensemble:
         """Log-losses on the probe examples."""
         return self.dataset["losses"]
 
+    @property
+    def models(self) -> int:
+        """How many models there are."""
+        sizes = self.dataset.sizes
+        return sizes["seed"] * sizes["neighbour"] * sizes["init"]
+
     def on(self, part: str) -> xarray.Dataset:
         """Return the records with only the probe examples of a part: "test", "neighbour", "spare" or "train"."""
         there = self.dataset["example_part"].values == part

@@ -101,11 +101,14 @@ class LogisticProblem:
         state, active = self._evaluate(weights, weights @ self.rows.T, tilts), np.arange(len(tilts))
         for _ in range(ITERATIONS):
             weights[active], norms[active] = state.weights, state.norms
-            going = state.norms > tolerance
+            going = ~(state.norms <= tolerance)  # not a number is not converged
             if not going.any():
                 return Solution(weights, norms)
             active = active[going]
-            state = self._improve(state.take(going), tilts[active])
+            try:
+                state = self._improve(state.take(going), tilts[active])
+            except np.linalg.LinAlgError:  # curvature vanished: the objective has no minimum
+                break
         raise SeedscopeError(
             f"logistic regression did not converge in {ITERATIONS} Newton steps (gradient norm {norms.max():.2g}, "
             f"needed {tolerance:.2g}); use a larger l2 or scale the features."
@@ -116,7 +119,7 @@ class LogisticProblem:
         steps = self._newton_steps(state)
         new = self._stepped(state, steps, tilts)
         # A full step must beat the smallest gradient so far: only finitely many can interrupt the searched descent.
-        failed = np.flatnonzero(new.norms > SHRINKAGE * state.best)
+        failed = np.flatnonzero(~(new.norms <= SHRINKAGE * state.best))
         if len(failed):
             new.put(failed, self._stepped(state.take(failed), steps[failed], tilts[failed], search=True))
         return new

@@ -46,7 +46,7 @@ class Audit:
         return people_module.individuals(self.levels)
 
     def as_dict(self, public: bool = False) -> dict[str, Any]:
-        """Return everything that the page shows, as plain values; `public` keeps only what does not depend on the data."""
+        """Return everything that the page shows, as plain values; `public` keeps what does not depend on the data."""
         return _public(self) if public else _whole(self)
 
     def save(self, folder: str | Path, public: bool = False) -> list[Path]:
@@ -129,7 +129,12 @@ def _public(audit: Audit) -> dict[str, Any]:
             "relation": RELATIONS[description["grid"]["relation"]],
         },
         "levels": [
-            {"label": one.label, "epsilon": one.proved_epsilon, "delta": one.guarantee["delta"], "guarantee": one.guarantee}
+            {
+                "label": one.label,
+                "epsilon": one.proved_epsilon,
+                "delta": one.guarantee["delta"],
+                "guarantee": one.guarantee,
+            }
             for one in audit.levels
         ],
         "provenance": {"seedscope": description["versions"]["seedscope"], "made": audit.made},
@@ -225,7 +230,7 @@ def _person_columns(level: Level, shown: np.ndarray) -> dict[str, list[Any]]:
 
 
 def _groups(audit: Audit) -> list[dict[str, Any]]:
-    """Return each group attribute: its levels, how many test people each has, and what they get at every privacy level."""
+    """Return each group attribute: its levels, their numbers of test people, and what they get at every level."""
     found = []
     for k, name in enumerate(_description(audit)["data"]["groups"]):
         first = audit.levels[0].multiplicity.groups[name]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from seedscope.analyses.intrinsic import IntrinsicPrivacy, intrinsic_privacy
-from seedscope.analyses.likelihood_ratio import LEAST_SEEDS, MembershipTests, likelihood_ratio_tests
+from seedscope.analyses.membership.likelihood_ratio import LEAST_SEEDS, MembershipTests, likelihood_ratio_tests
 from seedscope.analyses.multiplicity import Multiplicity, multiplicity
 from seedscope.ensemble import Ensemble
 from seedscope.errors import SeedscopeError, require
@@ -31,8 +31,8 @@ class LeftOut:
 class Level:
     """What was found at one privacy level.
 
-    `tested` are the places on the person axis of the test people, `audited` of the people whose membership was attacked;
-    the arrays of `multiplicity` follow the former, those of `membership` and `audited_multiplicity` the latter.
+    `tested` are the places on the person axis of the test people, `audited` of the people whose membership was
+    attacked. The arrays of `multiplicity` follow the former, of `membership` and `audited_multiplicity` the latter.
     """
 
     label: str
@@ -102,7 +102,9 @@ def examine(base: Ensemble, shadows: Ensemble | None = None, *, confidence: floa
         intrinsic=_intrinsic(attacked, left_out),
         left_out=tuple(left_out),
         stores=tuple(str(one.path) for one in ensembles if one.path),
-        models=sum(one.dataset.sizes["seed"] * one.dataset.sizes["neighbour"] * len(one.dataset["init"]) for one in ensembles),
+        models=sum(
+            one.dataset.sizes["seed"] * one.dataset.sizes["neighbour"] * len(one.dataset["init"]) for one in ensembles
+        ),
         confidence=confidence,
     )
 

@@ -37,7 +37,9 @@ def columns(level: Level) -> dict[str, np.ndarray]:
         for name, attribute in ATTACKS.items():
             found[name][level.audited] = getattr(level.membership, attribute)
     if level.proved_epsilon is not None:
-        found["epsilon_upper"][level.ensemble.dataset["person_part"].values.astype(str) == "train"] = level.proved_epsilon
+        found["epsilon_upper"][level.ensemble.dataset["person_part"].values.astype(str) == "train"] = (
+            level.proved_epsilon
+        )
     found["rank_disagreement"] = _ranks(found["disagreement"])
     found["rank_membership"] = _ranks(found["membership_advantage"])
     return found
@@ -64,7 +66,7 @@ def individuals(levels: Sequence[Level]) -> pandas.DataFrame:
 
 
 def shown_people(levels: Sequence[Level], limit: int = SHOWN) -> tuple[np.ndarray, str]:
-    """Return who is on the page, and in words how they were chosen: everybody scored, or the extremes and a random rest."""
+    """Return who is on the page, and how they were chosen: everybody scored, or the extremes and a random rest."""
     level = levels[0]
     everybody = np.union1d(level.tested, level.audited)
     if len(everybody) <= limit:

@@ -136,7 +136,9 @@ def _attack_number(level: Level) -> KeyNumber | None:
     """Return the privacy that is left: what an attacker achieves."""
     if level.membership is None:
         return None
-    meaning = "How much more often an attacker says 'member' of members than of others, averaged over the people audited."
+    meaning = (
+        "How much more often an attacker says 'member' of members than of others, averaged over the people audited."
+    )
     return KeyNumber("Attacker's advantage", level.membership.set_advantage, meaning)
 
 

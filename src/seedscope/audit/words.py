@@ -24,10 +24,10 @@ GLOSSARY = {
     "re-training": "The same model trained again with another seed: other initial weights, batches or privacy noise.",
     "disagreement": "How often re-trainings decide differently about a person, from 0 (never) to 1 (a fair coin toss): "
     "4p(1 − p) where a share p decides one way. Two re-trainings differ with half that probability.",
-    "arbitrary decision": "A disagreement of at least 0.5: two re-trainings decide differently at least one time in four.",
+    "arbitrary decision": "A disagreement of at least 0.5: two re-trainings differ at least one time in four.",
     "consensus": "What most re-trainings decide, and the share of them that do.",
-    "membership advantage": "How much more often an attacker says 'was in the training data' of a person who was than of "
-    "the same person left out; 0 is guessing, 1 is certainty.",
+    "membership advantage": "How much more often an attacker says 'was in the training data' of a person who was than "
+    "of the same person left out; 0 is guessing, 1 is certainty.",
     "ε lower bound": "The smallest ε that an attack which worked this well still allows.",
     "neighbouring data": "The training data with one person replaced or taken out.",
     "intrinsic privacy": "The privacy that plain SGD's own randomness would amount to if it were Gaussian noise.",

@@ -40,7 +40,9 @@ def audit(
     neighbour_models: Annotated[int, typer.Option(help="Re-trainings with and without each of them.")] = SHADOW_SEEDS,
     seed: options.Seed = 0,
     out: Annotated[Path, typer.Option(help="The folder of the report.")] = Path("seedscope-report"),
-    store: Annotated[Path | None, typer.Option(help="The folder of the models; default runs/audit-DATA-MECHANISM.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="The folder of the models; default runs/audit-DATA-MECHANISM.")
+    ] = None,
     jobs: options.Jobs = None,
     public: Annotated[bool, typer.Option("--public", help="Write only what does not depend on the data.")] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
@@ -54,7 +56,9 @@ def audit(
       seedscope audit patients.csv --target outcome --group sex --mechanism objective --epsilon 0.5 --epsilon 2
     """
     table = options.open_data(data, target, group, test, id, drop_missing, seed)
-    require(mechanism != "sgd" or not epsilon, "--epsilon is not an option of --mechanism sgd: it has no proved guarantee.")
+    require(
+        mechanism != "sgd" or not epsilon, "--epsilon is not an option of --mechanism sgd: it has no proved guarantee."
+    )
     place = store or Path("runs") / f"audit-{table.name}-{mechanism}"
     chosen = [
         options.make_mechanism(

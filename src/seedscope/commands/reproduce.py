@@ -20,7 +20,9 @@ def reproduce(
     study: Annotated[str, typer.Argument(metavar="STUDY", help=f"One of {', '.join(STUDIES)}.")],
     scale: Annotated[str, typer.Option(help="small: minutes; paper: the papers' own sizes, resumable.")] = "small",
     data: Annotated[list[str] | None, typer.Option(help="Only these data sets; repeatable.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where tables, figures and models go; default runs/reproduce-STUDY-SCALE.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where tables, figures and models go; default runs/reproduce-STUDY-SCALE.")
+    ] = None,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
@@ -41,7 +43,9 @@ def reproduce(
     done = module.run(scale=scale, data=data, out=folder, jobs=jobs, quiet=as_json)
     written = done.save(folder)
     if as_json:
-        return print_json({"comparisons": [asdict(one) for one in done.comparisons], "written": list(map(str, written))})
+        return print_json(
+            {"comparisons": [asdict(one) for one in done.comparisons], "written": list(map(str, written))}
+        )
     print_comparisons(done.comparisons)
     for path in written:
         typer.echo(f"Written: {path}")

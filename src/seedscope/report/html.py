@@ -12,7 +12,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from seedscope.report import charts, tables, words
+from seedscope.report import tables, words
+from seedscope.report.charts import specifications
 
 DIGITS = 6  # significant digits of people's numbers on the page; report.json has all
 
@@ -40,6 +41,7 @@ def render_page(report: Mapping[str, Any]) -> str:
             scripts=[Markup(script) for script in scripts],
             payload=None if public else Markup(inert_json(_payload(plain))),
             words=words,
+            intrinsic=list(dict.fromkeys(name for level in plain["levels"] for name in level.get("intrinsic") or {})),
         )
     )
 
@@ -81,7 +83,7 @@ def _payload(report: dict[str, Any]) -> dict[str, Any]:
     quantities = [{"name": one.name, "title": one.title, "meaning": one.meaning, "show": one.show} for one in words.PERSON]
     return {
         "report": {**report, "people": people},
-        "specifications": charts.specifications(report),
+        "specifications": specifications(report),
         "quantities": quantities,
         "kinds": words.KINDS,
     }
@@ -134,5 +136,5 @@ def _environment() -> Any:
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["shown"] = words.shown
+    environment.filters |= {"shown": words.shown, "confidence": words.shown_confidence}
     return environment

@@ -88,3 +88,12 @@ def shown(value: float | None, show: Show = "plain") -> str:
         return f"{value:.3g}"
     mantissa, exponent = f"{value:.2g}".split("e") if abs(value) < 1e-4 else (f"{value:.2g}", "")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def shown_confidence(confidence: float) -> str:
+    """Return a confidence as a percentage with as few digits as it needs.
+
+    >>> shown_confidence(0.95)
+    '95 %'
+    """
+    return f"{100 * confidence:g} %"

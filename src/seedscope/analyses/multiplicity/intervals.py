@@ -60,22 +60,16 @@ def models_needed_exact(error: float, confidence: float, examples: int = 1) -> i
     return _first(lambda models: _worst_error(models, confidence, examples) <= error)
 
 
-def models_needed_anytime(error: float, confidence: float, examples: int = 1) -> tuple[int, int]:
-    """Return the fewest and the most models after which training *until* every error is small enough can stop.
+def models_needed_anytime(error: float, confidence: float, examples: int = 1) -> int:
+    """Return the fewest models after which every *anytime* interval can be within `error`: where all models agree.
 
-    The fewest where all models agree about everybody, the most whatever they decide. It takes more models than an exact
-    interval at a number fixed beforehand, in the worst case; but most cases are not the worst.
+    Before that, looking is of no use.
 
     >>> models_needed_anytime(0.08, 0.95)
-    (313, 2258)
+    313
     """
     _check_plan(error, confidence, examples)
-
-    def of_unanimous(models: int) -> float:
-        return float(interval_error(0, models, confidence, examples, anytime=True))
-
-    fewest = _first(lambda models: of_unanimous(models) <= error)
-    return fewest, _first(lambda models: _worst_error(models, confidence, examples, anytime=True) <= error)
+    return _first(lambda models: bool(interval_error(0, models, confidence, examples, anytime=True) <= error))
 
 
 def disagreement_interval(
@@ -122,11 +116,11 @@ def interval_error(
     return np.maximum(estimate - lower, upper - estimate)
 
 
-def _worst_error(models: int, confidence: float, examples: int, anytime: bool = False) -> float:
-    """Return the largest error over all counts of positive decisions; for many models, over all near the worst of some."""
+def _worst_error(models: int, confidence: float, examples: int) -> float:
+    """Return the largest error over all counts of positive decisions; over those near the worst where they are many."""
 
     def largest(counts: np.ndarray) -> tuple[float, float]:
-        errors = interval_error(counts, models, confidence, examples, anytime)
+        errors = interval_error(counts, models, confidence, examples)
         return float(errors.max()), float(counts[errors.argmax()])
 
     half = models // 2  # the other half mirrors it

@@ -1,4 +1,4 @@
-"""Membership inference: who was in the training data? The loss-threshold attack, and the epsilon an attack proves.
+"""The loss-threshold attack on membership, with the seed known or hidden.
 
 The attack of Yeom et al. 2018 calls an example a member if its loss is below a threshold, the mean loss of training
 examples. IP2 §8 asks what hiding the seed is worth: the threshold comes from the attacked model itself (seed known) or
@@ -16,7 +16,7 @@ from scipy.special import logit
 
 from seedscope.errors import require, require_probability
 from seedscope.number import Number
-from seedscope.statistics import clopper_pearson, paired_t_test
+from seedscope.statistics import paired_t_test
 
 LEAST_MODELS = 3
 
@@ -144,36 +144,3 @@ def _split(members: int, others: int, threshold_share: float, seed: int) -> tupl
     setting = min(members - 1, max(1, round(threshold_share * members)))
     size = min(members - setting, others)
     return order[:setting], order[setting : setting + size], rng.permutation(others)[:size]
-
-
-def epsilon_lower(
-    true_positives: ArrayLike,
-    members: ArrayLike,
-    false_positives: ArrayLike,
-    nonmembers: ArrayLike,
-    confidence: float,
-    delta: float = 0.0,
-) -> np.ndarray:
-    """Return a lower bound on epsilon, at the given confidence, from counts of a membership attack; at least 0.
-
-    An (ε, δ)-private training allows no attack with TPR > e^ε·FPR + δ, nor with 1 − FPR > e^ε·(1 − TPR) + δ. One-sided
-    Clopper–Pearson bounds at (1 − confidence)/2 each stand for the rates. The attack must be fixed on other runs.
-
-    Args (all counts broadcast):
-        true_positives, members: attacked members called so, of all members attacked.
-        false_positives, nonmembers: attacked non-members called members, of all attacked.
-        confidence: in (0, 1).
-        delta: in [0, 1).
-
-    >>> float(epsilon_lower(100, 100, 0, 100, confidence=0.95).round(2))
-    3.28
-    """
-    require_probability("confidence", confidence)
-    require(0 <= delta < 1, f"delta must be in [0, 1), got {delta}.")
-    each = (1 + confidence) / 2
-    rate_lower, _ = clopper_pearson(true_positives, members, each, side="lower")
-    _, rate_upper = clopper_pearson(false_positives, nonmembers, each, side="upper")
-    with np.errstate(divide="ignore"):
-        by_positives = np.log(np.maximum(rate_lower - delta, 0.0)) - np.log(rate_upper)
-        by_negatives = np.log(np.maximum(1 - rate_upper - delta, 0.0)) - np.log1p(-rate_lower)
-    return np.maximum(np.maximum(by_positives, by_negatives), 0.0)[()]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.analyses.membership import epsilon_lower
+from seedscope.analyses.membership.lower_bound import epsilon_lower
 from seedscope.errors import require
 from seedscope.number import Number
 from seedscope.statistics import mean_interval

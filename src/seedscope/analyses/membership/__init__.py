@@ -1,0 +1,21 @@
+"""Membership inference: who was in the training data, and the epsilon that an attack proves."""
+
+from seedscope.analyses.membership.likelihood_ratio import MembershipTests, likelihood_ratio_tests, logit_confidence
+from seedscope.analyses.membership.loss_threshold import (
+    SeedKnownOrHidden,
+    loss_threshold_accuracy,
+    seed_known_or_hidden,
+    seed_known_or_hidden_along_training,
+)
+from seedscope.analyses.membership.lower_bound import epsilon_lower
+
+__all__ = [
+    "MembershipTests",
+    "SeedKnownOrHidden",
+    "epsilon_lower",
+    "likelihood_ratio_tests",
+    "logit_confidence",
+    "loss_threshold_accuracy",
+    "seed_known_or_hidden",
+    "seed_known_or_hidden_along_training",
+]

@@ -1,0 +1,42 @@
+"""The smallest epsilon that an attack which worked this well still allows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seedscope.errors import require, require_probability
+from seedscope.statistics import clopper_pearson
+
+
+def epsilon_lower(
+    true_positives: ArrayLike,
+    members: ArrayLike,
+    false_positives: ArrayLike,
+    nonmembers: ArrayLike,
+    confidence: float,
+    delta: float = 0.0,
+) -> np.ndarray:
+    """Return a lower bound on epsilon, at the given confidence, from counts of a membership attack; at least 0.
+
+    An (ε, δ)-private training allows no attack with TPR > e^ε·FPR + δ, nor with 1 − FPR > e^ε·(1 − TPR) + δ. One-sided
+    Clopper–Pearson bounds at (1 − confidence)/2 each stand for the rates. The attack must be fixed on other runs.
+
+    Args (all counts broadcast):
+        true_positives, members: attacked members called so, of all members attacked.
+        false_positives, nonmembers: attacked non-members called members, of all attacked.
+        confidence: in (0, 1).
+        delta: in [0, 1).
+
+    >>> float(epsilon_lower(100, 100, 0, 100, confidence=0.95).round(2))
+    3.28
+    """
+    require_probability("confidence", confidence)
+    require(0 <= delta < 1, f"delta must be in [0, 1), got {delta}.")
+    each = (1 + confidence) / 2
+    rate_lower, _ = clopper_pearson(true_positives, members, each, side="lower")
+    _, rate_upper = clopper_pearson(false_positives, nonmembers, each, side="upper")
+    with np.errstate(divide="ignore"):
+        by_positives = np.log(np.maximum(rate_lower - delta, 0.0)) - np.log(rate_upper)
+        by_negatives = np.log(np.maximum(1 - rate_upper - delta, 0.0)) - np.log1p(-rate_lower)
+    return np.maximum(np.maximum(by_positives, by_negatives), 0.0)[()]
