@@ -5,7 +5,7 @@ The public names, imported only when they are used:
     load, read_table, from_arrays, Dataset                                    data
     logistic, mlp, lenet5, small_cnn, small_vgg                               models
     SGD, DPSGD, OutputPerturbation, ObjectivePerturbation, AugmentedOutputPerturbation   mechanisms
-    Grid, Records, Standardised, Unscaled, train, Ensemble                    many re-trainings
+    Grid, Records, Standardised, Unscaled, train, train_until, Ensemble       many re-trainings
     accounting, intrinsic, multiplicity, membership                           mathematics on arrays
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "seedscope.adaptive": ("train_until",),
     "seedscope.audit": ("Audit", "audit"),
     "seedscope.datasets": ("Dataset", "from_arrays", "load", "read_table"),
     "seedscope.ensemble": ("Ensemble",),

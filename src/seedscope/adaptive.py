@@ -2,7 +2,7 @@
 
 A grid grows by whole chunks of seeds. After each growth every test example's anytime-valid interval is looked at; its
 confidence holds however often one looks, so training may stop at the first look at which all are narrow enough. At a
-last number of seeds, fixed beforehand, the narrower exact interval is used. Each of the two may fail with half of the
+last number of seeds, known beforehand, the narrower exact interval is used. Each of the two may fail with half of the
 probability that the confidence leaves: together they keep it, and never much more is trained than a fixed plan needs.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,32 @@ from seedscope.errors import require, require_count
 from seedscope.grid import BASE, ChunkShape, Grid
 from seedscope.mechanisms import Mechanism
 from seedscope.number import Number
-from seedscope.plan import Records, make_plan
-from seedscope.run import Progress, train
+from seedscope.plan import Plan, Records, make_plan
+from seedscope.run import Progress, default_jobs, train
 from seedscope.scaling import Scaling
 from seedscope.store import open_store, stored_chunk_shape
 
 LOOKS = 20  # before the first moment at which training can stop, a grid is so many chunks of cheap models
 GROWTH = 0.05  # between looks a grid grows at least by this share
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The error to reach, and the numbers of seeds that matter: the first look, the last, and the exact interval's.
+
+    A limit below `latest` does not use up the exact interval, so that a later run may go on.
+    """
+
+    error: float
+    confidence: float
+    earliest: int
+    limit: int
+    latest: int
+
+    def largest_error(self, counts: np.ndarray, seeds: int) -> float:
+        """Return the largest error of a disagreement, from the counts of decisions of so many seeds."""
+        anytime = seeds < self.latest
+        return float(interval_error(counts, seeds, _half(self.confidence), counts.size, anytime).max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,25 +98,22 @@ def train_until(
     >>> found.reached, found.seeds < 100
     (True, True)
     """
+    if jobs is not None:
+        require_count("jobs", jobs)
     grid, records = grid or Grid(), records or Records()
-    require(len(grid.inits) == 1, "train_until needs independent models: use init 'fixed' or 'varied', not 'both'.")
-    require("test" in records.probes, "train_until needs scores on the test part: add 'test' to the probes.")
-    fewest, most = seeds_needed(error, confidence, watched(data))
-    if maximum is not None:
-        require_count("maximum", maximum, at_least=2)
-    limit = most if maximum is None else min(maximum, most)
+    goal = _checked_goal(error, confidence, maximum, watched(data), grid, records)
+    plan = make_plan(data, mechanism, model, replace(grid, seeds=goal.limit), records, scaling)
+    processes = jobs or default_jobs(plan, plan.shape.count(goal.limit, len(plan.neighbours)))
+    trainer = partial(train, data, mechanism, model=model, records=records, scaling=scaling, jobs=processes)
 
     def growing(place: Path) -> TrainedUntil:
-        first = replace(grid, seeds=min(fewest, limit))
-        _fix_chunks(place, data, mechanism, model, first, records, scaling)
+        step = processes * chunk_seeds(place, plan, goal)
 
         def extend(seeds: int, expected: int) -> Ensemble:
-            return train(
-                data, mechanism, model=model, grid=replace(grid, seeds=seeds), records=records, scaling=scaling,
-                store=place, jobs=jobs, progress=_towards(progress, seeds, expected),
-            )  # fmt: skip
+            shown = _towards(progress, seeds, expected)
+            return trainer(grid=replace(grid, seeds=seeds), store=place, progress=shown)
 
-        return _grow(extend, _chunk_seeds(place) * (jobs or 1), first.seeds, limit, error, confidence)
+        return _grow(extend, step, goal)
 
     if store is not None:
         return growing(Path(store))
@@ -120,22 +137,34 @@ def watched(data: Dataset) -> int:
     return len(data.test) * (1 if data.classes == 2 else data.classes)
 
 
-def _grow(
-    extend: Callable[[int, int], Ensemble], step: int, seeds: int, limit: int, error: float, confidence: float
-) -> TrainedUntil:
+def _checked_goal(
+    error: float, confidence: float, maximum: int | None, examples: int, grid: Grid, records: Records
+) -> Goal:
+    """Return the goal after checking that it can be aimed at."""
+    require(len(grid.inits) == 1, "train_until needs independent models: use init 'fixed' or 'varied', not 'both'.")
+    require("test" in records.probes, "train_until needs scores on the test part: add 'test' to the probes.")
+    if maximum is not None:
+        require_count("maximum", maximum, at_least=2)
+    earliest, latest = seeds_needed(error, confidence, examples)
+    limit = latest if maximum is None else min(maximum, latest)
+    return Goal(error, confidence, min(earliest, limit), limit, latest)
+
+
+def _grow(extend: Callable[[int, int], Ensemble], step: int, goal: Goal) -> TrainedUntil:
     """Return the ensemble after the first look at which every error is small enough, or at the limit."""
-    counts, counted, expected = np.zeros((1, 1), np.int64), 0, limit
+    counts, counted, expected = np.zeros((1, 1), np.int64), 0, goal.limit
+    seeds = min(goal.limit, -(-goal.earliest // step) * step)  # whole chunks: a part of one would be trained twice
     while True:
         ensemble = extend(seeds, expected)
         counts, counted = counts + decision_counts(ensemble, counted), seeds
-        last = seeds >= limit
-        largest = float(interval_error(counts, seeds, _half(confidence), counts.size, anytime=not last).max())
-        if largest <= error or last:
-            number = Number(largest, "statistical", confidence=confidence, note="largest error of all test examples")
-            return TrainedUntil(ensemble, seeds, number, largest <= error)
-        expected = min(limit, int(seeds * (largest / error) ** 2) + 1)  # errors shrink with the square root
+        largest = goal.largest_error(counts, seeds)
+        if largest <= goal.error or seeds >= goal.limit:
+            note = "largest error of all test examples"
+            reached = Number(largest, "statistical", confidence=goal.confidence, note=note)
+            return TrainedUntil(ensemble, seeds, reached, largest <= goal.error)
+        expected = min(goal.limit, int(seeds * (largest / goal.error) ** 2) + 1)  # errors shrink with the square root
         grown = seeds + max(step, int(GROWTH * seeds))
-        seeds = min(limit, -(-grown // step) * step)
+        seeds = min(goal.limit, -(-grown // step) * step)
 
 
 def decision_counts(ensemble: Ensemble, first: int = 0) -> np.ndarray:
@@ -148,26 +177,13 @@ def decision_counts(ensemble: Ensemble, first: int = 0) -> np.ndarray:
     return np.stack([(decided == label).sum(axis=0) for label in range(values.shape[2])])
 
 
-def _half(confidence: float) -> float:
-    """Return the confidence of something that may fail half as often."""
-    return (1 + confidence) / 2
-
-
-def _fix_chunks(
-    place: Path, data: Dataset, mechanism: Mechanism, model: Any, grid: Grid, records: Records, scaling: Scaling | None
-) -> None:
-    """Make the store, if there is none, with chunks small enough to look often."""
-    if stored_chunk_shape(place) is not None:
-        return
-    plan = make_plan(data, mechanism, model, grid, records, scaling)
-    shape = ChunkShape(min(plan.shape.seeds, max(1, grid.seeds // LOOKS)), plan.shape.neighbours)
-    open_store(place, replace(plan, shape=shape))
-
-
-def _chunk_seeds(place: Path) -> int:
-    """Return how many seeds a chunk of the store has."""
+def chunk_seeds(place: Path, plan: Plan, goal: Goal) -> int:
+    """Return how many seeds a chunk of the store has; a new store is made with chunks small enough to look often."""
     shape = stored_chunk_shape(place)
-    assert shape is not None  # `_fix_chunks` has made the store
+    if shape is None:
+        shape = ChunkShape(min(plan.shape.seeds, max(1, goal.earliest // LOOKS)), plan.shape.neighbours)
+        first = replace(plan.grid, seeds=goal.earliest)
+        open_store(place, replace(plan, grid=first, shape=shape))
     return shape.seeds
 
 
@@ -176,3 +192,8 @@ def _towards(progress: Progress | None, seeds: int, expected: int) -> Progress |
     if progress is None:
         return None
     return lambda done, total: progress(done, max(total, total // seeds * expected))
+
+
+def _half(confidence: float) -> float:
+    """Return the confidence of something that may fail half as often."""
+    return (1 + confidence) / 2

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from seedscope.mechanisms import CONVEX, AugmentedOutputPerturbation, Relation, Setting
+from seedscope.mechanisms import CONVEX, DPSGD, AugmentedOutputPerturbation, Relation, Setting
 from seedscope.streams import normals
 
 Arrays = dict[str, np.ndarray]
@@ -34,6 +34,10 @@ class Job:
     labels: np.ndarray
     probe_rows: np.ndarray
     probe_labels: np.ndarray
+    watched_rows: np.ndarray | None = None
+    watched_labels: np.ndarray | None = None
+    norms_every: int = 1
+    norms_precision: str = "float32"
 
 
 _trainers: dict[str, ChunkTrainer] = {}
@@ -52,6 +56,8 @@ def _prepare(job: Job) -> ChunkTrainer:
     """Return the function that trains the job's chunks."""
     if isinstance(job.mechanism, CONVEX):
         return _convex(job)
+    if isinstance(job.mechanism, DPSGD):
+        return _dpsgd(job)
     return _augmented(job) if isinstance(job.mechanism, AugmentedOutputPerturbation) else _gradient(job)
 
 
@@ -68,6 +74,30 @@ def _gradient(job: Job) -> ChunkTrainer:
             job.mechanism, network, job.relation, job.root_seed, seeds, neighbours, job.inits, job.steps, job.rows,
             job.labels, probes, job.scores_at_checkpoints,
         )  # fmt: skip
+
+    return train
+
+
+def _dpsgd(job: Job) -> ChunkTrainer:
+    """Return the trainer for clipped gradients plus noise."""
+    from seedscope.dpsgd import People, rounded_up, train_dpsgd
+    from seedscope.models import network_of
+
+    network = network_of(job.model, job.rows.shape[1:], job.classes)
+    probes = (job.probe_rows, job.probe_labels) if len(job.probe_rows) else None
+    people = None
+    if job.watched_rows is not None and job.watched_labels is not None:
+        people = People(job.watched_rows, job.watched_labels, job.norms_every)
+
+    def train(seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
+        records = train_dpsgd(
+            job.mechanism, network, job.relation, job.root_seed, seeds, neighbours, job.inits, job.steps, job.rows,
+            job.labels, probes, job.scores_at_checkpoints, people,
+        )  # fmt: skip
+        if people is None:
+            return records
+        norms = rounded_up(records["gradient_norms"], job.norms_precision)
+        return records | {"gradient_norms": norms, "correct": records["correct"].astype(np.float16)}
 
     return train
 

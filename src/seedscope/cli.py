@@ -9,6 +9,7 @@ import typer
 
 from seedscope.commands import data
 from seedscope.commands.audit import audit
+from seedscope.commands.plan import plan
 from seedscope.commands.reproduce import reproduce
 from seedscope.commands.train import train
 from seedscope.errors import SeedscopeError
@@ -21,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (audit, train, reproduce):
+for command in (audit, train, plan, reproduce):
     app.command()(command)
 app.add_typer(data.app, name="data")
 

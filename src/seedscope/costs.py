@@ -23,7 +23,7 @@ GROWTH = 4
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of training models on this machine: an estimate of time, an upper bound of bytes (before compression)."""
+    """The cost of training models on this machine: an estimate of time, an upper bound of bytes before compression."""
 
     start_seconds: float
     models_per_second: float

@@ -29,7 +29,8 @@ from seedscope.streams import poisson_batches, shuffled_batches, subset_batches
 from seedscope.training import flat, observe, starting_points, take
 
 OVERFLOW = 1e-12  # the chance that a batch needs more room than the first estimate; then it gets it
-WORKING_SET = 64 << 20  # bytes of layer outputs that one part may have
+WORKING_SET = 1 << 19  # bytes of inputs and layer outputs that one part may have: it should stay in the cache
+LEAST_ROWS = 8  # of a part, whatever its bytes
 FIRST_PART = 1.5  # the first part of a Poisson batch has room for its expected size and so many standard deviations
 LATER_PART = 16  # rows of a later part
 
@@ -260,23 +261,23 @@ class _Recorder:
         return {"gradient_norms": norms, "correct": correct.astype(jnp.int8)}
 
 
-def batch_parts(network: Network, mechanism: DPSGD, shape: tuple[int, ...], models: int) -> Parts:
-    """Return the parts for so many models side by side: few enough rows for memory, many enough for speed."""
-    most = max(1, WORKING_SET // (row_bytes(network, shape) * models))
-    poisson = isinstance(mechanism.sampling, Poisson)
-    first = mechanism.batch_size + math.ceil(FIRST_PART * math.sqrt(mechanism.batch_size)) * poisson
+def batch_parts(network: Network, mechanism: DPSGD, shape: tuple[int, ...], seeds: int, models: int) -> Parts:
+    """Return the parts for so many seeds × models side by side: few enough rows for the cache, many enough for speed."""
+    most = max(LEAST_ROWS, WORKING_SET // (seeds * row_bytes(network, shape, models)))
+    batch, poisson = mechanism.batch_size, isinstance(mechanism.sampling, Poisson)
+    first = batch + math.ceil(FIRST_PART * math.sqrt(batch)) * poisson
     if first > most:
-        equal = -(-mechanism.batch_size // -(-mechanism.batch_size // most))
+        equal = -(-batch // -(-batch // most))
         return Parts(equal, equal)
     return Parts(first, min(LATER_PART, first))
 
 
-def row_bytes(network: Network, shape: tuple[int, ...]) -> int:
-    """Return the bytes that one example takes in the layers of one model, or that its own gradient takes."""
+def row_bytes(network: Network, shape: tuple[int, ...], models: int) -> int:
+    """Return the bytes that one example takes: itself once, and per model its layers' outputs or its own gradient."""
     parameters = jax.eval_shape(network.init, jax.random.key(0))
     outputs = output_shapes(network, parameters, jax.ShapeDtypeStruct(shape, np.float32))
     leaves = jax.tree.leaves(parameters) if outputs is None else outputs
-    return 4 * (math.prod(shape) + sum(leaf.size for leaf in leaves))
+    return 4 * (math.prod(shape) + models * sum(leaf.size for leaf in leaves))
 
 
 def train_dpsgd(
@@ -299,8 +300,8 @@ def train_dpsgd(
     rows [N+1, ...] and labels [N+1] have the spare example last. With `people`, their gradient norms before clipping and
     whether they are classified correctly are recorded [..., state, person] before steps 0, k, 2k, … and after the last.
     """
-    examples, models = len(rows) - 1, len(seeds) * len(neighbours) * len(inits)
-    parts = batch_parts(network, mechanism, rows.shape[1:], models)
+    examples, models = len(rows) - 1, len(neighbours) * len(inits)
+    parts = batch_parts(network, mechanism, rows.shape[1:], len(seeds), models)
     batches = draw_batches(mechanism, root_seed, seeds, examples)
     room = parts.room(batches.index.shape[2]) - batches.index.shape[2]
     index = np.pad(batches.index, ((0, 0), (0, 0), (0, room)), constant_values=examples)
@@ -319,6 +320,17 @@ def train_dpsgd(
 
 
 RECORDED = ("gradient_norms", "correct")
+
+
+def rounded_up(values: np.ndarray, precision: str) -> np.ndarray:
+    """Return the values in the precision, none of them smaller than it was.
+
+    >>> rounded_up(np.array([1.0001]), "float16").tolist()
+    [1.0009765625]
+    """
+    with np.errstate(over="ignore"):
+        rounded = values.astype(precision)
+    return np.where(rounded < values, np.nextafter(rounded, np.array(np.inf, precision)), rounded)
 
 
 def _blocks(people: People | None, width: int) -> tuple[np.ndarray, np.ndarray] | None:

@@ -38,6 +38,10 @@ def variables(plan: Plan) -> list[Variable]:
         found.append(_variable(plan, "losses", scores, "float32"))
     if isinstance(plan.mechanism, CONVEX):
         found.append(_variable(plan, "gradient_norms", ("seed", "neighbour", "init"), "float64"))
+    if plan.records.norms is not None:
+        axes = ("seed", "neighbour", "init", "norm_step", "watched")
+        found.append(_variable(plan, "gradient_norms", axes, plan.records.norms.precision))
+        found.append(_variable(plan, "correct", axes, "float16"))  # 0 or 1; like everything else NaN until it is known
     return found
 
 
@@ -57,6 +61,21 @@ def coordinates(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
         "example_label": ("example", np.concatenate([np.zeros(0, int), *labels])),
         "example_person": ("example", np.concatenate([np.zeros(0, int), *(_person(plan, one) for *_, one in parts)])),
         **_people(plan),
+        **_watched(plan),
+    }
+
+
+def _watched(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
+    """Return the coordinates of recorded gradient norms: the steps done before, and whose they are."""
+    if plan.watched is None:
+        return {}
+    name, rows, part = plan.watched
+    return {
+        "norm_step": ("norm_step", np.array(plan.norm_steps)),
+        "watched_part": ("watched", np.repeat([name], len(rows))),
+        "watched_row": ("watched", rows),
+        "watched_label": ("watched", part.labels),
+        "watched_person": ("watched", _person(plan, part)),
     }
 
 
@@ -120,6 +139,8 @@ def _variable(plan: Plan, name: str, axes: tuple[str, ...], dtype: str) -> Varia
         "parameter": plan.parameters,
         "example": len(plan.job.probe_rows),
         "class": plan.data.classes,
+        "norm_step": len(plan.norm_steps),
+        "watched": 0 if plan.watched is None else len(plan.watched[1]),
     }
     chunk = sizes | {"seed": plan.shape.seeds, "neighbour": plan.shape.neighbours}
     return Variable(name, axes, tuple(sizes[a] for a in axes), tuple(chunk[a] for a in axes), dtype)

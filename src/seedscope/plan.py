@@ -16,21 +16,49 @@ import numpy as np
 from seedscope import mechanisms
 from seedscope.chunk_training import Job
 from seedscope.datasets.dataset import Dataset, Part
-from seedscope.errors import require
+from seedscope.errors import require, require_count
 from seedscope.grid import Chunk, ChunkShape, Grid
 from seedscope.mechanisms import CONVEX, DPSGD, AugmentedOutputPerturbation, Guarantee, Mechanism, Relation, Setting
 from seedscope.scaling import FittedScaling, Scaling, default_scaling
 
 Probe = Literal["test", "neighbours", "spare", "train"]
 PROBES: tuple[Probe, ...] = ("test", "spare", "train", "neighbours")  # in this order: only the last can grow
+SINGULAR = {"neighbours": "neighbour"}  # the name of a part, as a coordinate
 WORK_PER_CHUNK = 1.5e10  # floating-point operations: about half a second on one core
 BYTES_PER_CHUNK = 64 << 20
+BYTES_PER_SEED = 512 << 20  # of records; then the neighbours that share a seed's batches are split up
 MODELS_PER_SEED = 128  # neighbours × inits that share a seed's batches in one chunk
 
 
 @dataclass(frozen=True)
+class Norms:
+    """Whose gradient norms DP-SGD records while it trains, and how often; whether they are classified correctly too.
+
+    `of` is a part of the data: "neighbours" (the rows that neighbouring data sets lack), "train" or "test". They are
+    recorded before every `every`-th step, or once an "epoch", from the initial state on, and after the last step.
+    "float16" halves the space; it is rounded up, so that what follows from the norms stays a bound.
+    """
+
+    of: Literal["neighbours", "train", "test"] = "neighbours"
+    every: int | Literal["epoch"] = 1
+    precision: Literal["float32", "float16"] = "float32"
+
+    def __post_init__(self) -> None:
+        parts = ("neighbours", "train", "test")
+        require(self.of in parts, f"of must be one of {', '.join(parts)}, got {self.of!r}.")
+        if self.every != "epoch":
+            require_count("every", self.every)
+        known = self.precision in ("float32", "float16")
+        require(known, f"precision must be 'float32' or 'float16', got {self.precision!r}.")
+
+    def steps_between(self, examples: int, batch_size: int) -> int:
+        """Return every how many steps norms are recorded."""
+        return max(1, round(examples / batch_size)) if self.every == "epoch" else self.every
+
+
+@dataclass(frozen=True)
 class Records:
-    """What is kept of each model: weights, and scores and losses on probe examples.
+    """What is kept of each model: weights, scores and losses on probe examples, and with DP-SGD gradient norms.
 
     `probes` are parts of the data: "test", "neighbours" (the rows that neighbouring data sets lack), "spare" (x_0) and
     "train". `scores_at_checkpoints` keeps scores and losses at every checkpoint, not only at the end.
@@ -38,6 +66,7 @@ class Records:
 
     probes: tuple[Probe, ...] = ("test", "neighbours", "spare")
     scores_at_checkpoints: bool = False
+    norms: Norms | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "probes", tuple(self.probes))
@@ -122,8 +151,26 @@ class Plan:
         """How many models the grid has."""
         return self.grid.seeds * len(self.neighbours) * len(self.inits)
 
+    @cached_property
+    def watched(self) -> tuple[str, np.ndarray, Part] | None:
+        """The (part name, row indices, rows) of those whose gradient norms are recorded; None without such records."""
+        norms = self.records.norms
+        return None if norms is None else (SINGULAR.get(norms.of, norms.of), *self._part(norms.of))
+
+    @cached_property
+    def norm_steps(self) -> tuple[int, ...]:
+        """How many steps were done at each state whose gradient norms are recorded."""
+        if self.records.norms is None:
+            return ()
+        every = self.records.norms.steps_between(len(self.data.base), self.mechanism.batch_size)
+        return (*range(0, self.mechanism.steps, every), self.mechanism.steps)
+
     def probe_parts(self) -> list[tuple[str, np.ndarray, Part]]:
         """Return (part name, row indices, rows) of the probe examples, in the order in which they are recorded."""
+        return [(SINGULAR.get(name, name), *self._part(name)) for name in PROBES if name in self.records.probes]
+
+    def _part(self, name: str) -> tuple[np.ndarray, Part]:
+        """Return the row indices and the rows of a part that records can be about."""
         base = self.data.base
         every: dict[str, tuple[np.ndarray, Part]] = {
             "test": (np.arange(len(self.data.test)), self.data.test),
@@ -131,8 +178,7 @@ class Plan:
             "spare": (np.zeros(1, int), self.data.spare_example),
             "train": (np.arange(len(base)), base),
         }
-        names = {"neighbours": "neighbour"}
-        return [(names.get(name, name), *every[name]) for name in PROBES if name in self.records.probes]
+        return every[name]
 
     def identity(self) -> dict[str, Any]:
         """Return what makes this plan itself; growth in seeds or neighbours does not change it."""
@@ -150,6 +196,7 @@ class Plan:
             "root_seed": self.grid.root_seed,
             "people": list(self.grid.people),
             "chunk": asdict(self.shape),
+            "watched": 0 if self.watched is None else len(self.watched[1]),
         }
 
     @cached_property
@@ -211,7 +258,20 @@ class Plan:
             labels=self.labels,
             probe_rows=self.fitted_scaling.apply(rows).astype(self._float),
             probe_labels=labels.astype(self._float),
+            **self._watched_job(),
         )
+
+    def _watched_job(self) -> dict[str, Any]:
+        """Return the job's entries about gradient norms."""
+        if self.watched is None or self.records.norms is None:
+            return {}
+        part = self.watched[2]
+        return {
+            "watched_rows": self.fitted_scaling.apply(part.features).astype(self._float),
+            "watched_labels": part.labels.astype(self._float),
+            "norms_every": self.records.norms.steps_between(len(self.data.base), self.mechanism.batch_size),
+            "norms_precision": self.records.norms.precision,
+        }
 
     def chunk_coordinates(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Return the seeds and neighbours of a full chunk; beyond the grid seeds go on and the base stands in."""
@@ -255,9 +315,9 @@ def _check(plan: Plan) -> None:
     name = type(mechanism).__name__
     known = isinstance(mechanism, Mechanism)
     require(known, f"mechanism must be one of Seedscope's, such as SGD(), got {mechanism!r}.")
-    require(
-        not isinstance(mechanism, DPSGD), "training with DPSGD is not available yet; use SGD or a convex mechanism."
-    )
+    if plan.records.norms is not None:
+        require(isinstance(mechanism, DPSGD), f"gradient norms are recorded for DPSGD only, the mechanism is {name}.")
+        require(len(plan.watched[1]), "Norms(of='neighbours') needs Grid(neighbours=…) or people; there are none.")  # type: ignore[index]
     if isinstance(mechanism, CONVEX):
         require(plan.model.convex, f"{name} needs model=logistic(), got {plan.model!r}.")
         require(data.classes == 2, f"{name} is for two classes, the data have {data.classes}.")
@@ -281,6 +341,8 @@ def choose_chunk_shape(plan: Plan) -> ChunkShape:
     checkpoints = len(plan.steps)
     numbers = checkpoints * plan.parameters
     numbers += probes * (outputs + 1) * (checkpoints if plan.records.scores_at_checkpoints else 1)
+    numbers += len(plan.norm_steps) * (len(plan.watched[1]) if plan.watched else 0)
+    neighbours = max(1, min(neighbours, BYTES_PER_SEED // (4 * numbers * inits)))
     per_seed = neighbours * inits
     by_memory = BYTES_PER_CHUNK // (4 * numbers * per_seed)
     by_work = WORK_PER_CHUNK / (model_work(plan) * per_seed)
@@ -300,7 +362,8 @@ def model_work(plan: Plan) -> float:
     parameters = jax.eval_shape(network.init, jax.random.key(0))
     one_row = jax.ShapeDtypeStruct((1, *shape), np.float32)
     forward = jax.jit(network.apply).lower(parameters, one_row).cost_analysis() or {}
-    return 3.0 * sgd.steps * (sgd.batch_size + 1) * max(forward.get("flops", 0.0), 2.0 * plan.parameters)
+    examples = sgd.steps * (sgd.batch_size + 1) + len(plan.norm_steps) * (len(plan.watched[1]) if plan.watched else 0)
+    return 3.0 * examples * max(forward.get("flops", 0.0), 2.0 * plan.parameters)
 
 
 def software_versions() -> dict[str, str]:

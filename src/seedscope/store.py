@@ -15,11 +15,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -145,24 +145,29 @@ class FolderStore:
         import zarr
 
         group = zarr.open_group(self.records_path, mode="a")
-        for variable in layout.variables(self.plan):
+        whole = self._whole_plan(group)
+        for variable in layout.variables(whole):
             self._fit(group, variable)
-        for name, (axis, values) in layout.coordinates(self.plan).items():
+        for name, (axis, values) in layout.coordinates(whole).items():
             _write_coordinate(group, name, axis, values)
         group.attrs.update(attributes(self.plan))
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # consolidation is not in the specification yet, and what xarray reads first
+            warnings.simplefilter("ignore")  # consolidation is not in the specification yet, but xarray reads it first
             zarr.consolidate_metadata(str(self.records_path))
 
+    def _whole_plan(self, group: Any) -> Plan:
+        """Return the plan grown to everything that the store has room for, from a larger grid asked for before."""
+        seeds, neighbours = group["weights"].shape[:2] if "weights" in group else (0, 0)
+        grid = self.plan.grid
+        drawn = max(grid.neighbours, neighbours - 1 - len(grid.people))
+        return replace(self.plan, grid=replace(grid, seeds=max(grid.seeds, seeds), neighbours=drawn))
+
     def _fit(self, group: Any, variable: layout.Variable) -> None:
-        """Create an array, or grow it to at least the variable's shape."""
+        """Create an array, or grow it to the variable's shape."""
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
         if variable.name in group:
-            array = group[variable.name]
-            array.resize(tuple(max(old, new) for old, new in zip(array.shape, variable.shape, strict=True)))
+            group[variable.name].resize(variable.shape)
             return
         group.create_array(
             variable.name,
@@ -172,7 +177,6 @@ class FolderStore:
             fill_value=float("nan"),
             dimension_names=variable.axes,
             compressors=[ZstdCodec(level=1), Crc32cCodec()],
-            config={"write_empty_chunks": True},
         )
 
     def _array(self, name: str) -> Any:
@@ -181,7 +185,7 @@ class FolderStore:
 
         if self._group is None:
             self._group = zarr.open_group(self.records_path, mode="r+")
-        return self._group[name]
+        return self._group[name].with_config({"write_empty_chunks": True})
 
     def _marker(self, chunk: Chunk) -> Path:
         """Return the path of a chunk's marker."""
@@ -319,14 +323,12 @@ def _create_folder(path: Path) -> None:
     require(not path.exists() or path.is_dir(), f"store {path} is a file; choose another place with --store.")
     foreign = path.exists() and any(not _is_ours(entry.name) for entry in path.iterdir())
     require(not foreign, f"store {path} is a folder with other files in it; choose another place with --store.")
-    if (path / "models.zarr").exists():
-        shutil.rmtree(path / "models.zarr")  # left by a run that was killed before its plan was written
     (path / "done").mkdir(parents=True, exist_ok=True)
 
 
 def _is_ours(name: str) -> bool:
     """Whether a file may stand in a store whose plan is not written yet, because a run was killed before."""
-    return name in ("lock", "done", "models.zarr") or name.startswith(".plan.json.")
+    return name in ("lock", "done") or name.startswith(".plan.json.")
 
 
 def _check_identity(store: FolderStore) -> None:
@@ -381,8 +383,8 @@ def _covers(marker: Mapping[str, Any], needed: Mapping[str, int]) -> bool:
 
 
 def _write_coordinate(group: Any, name: str, axis: str, values: np.ndarray) -> None:
-    """Write a coordinate; one that is longer already stays, as the store has more than this plan asks for."""
-    if name in group and group[name].shape[0] >= len(values):
+    """Write a coordinate, unless it has these values already: a run may have been killed before it wrote them."""
+    if name in group and np.array_equal(_values(group[name]), values):
         return
     text = values.dtype.kind == "U"
     array = group.create_array(
@@ -395,6 +397,14 @@ def _write_coordinate(group: Any, name: str, axis: str, values: np.ndarray) -> N
     )
     if len(values):
         array[:] = values
+
+
+def _values(array: Any) -> np.ndarray:
+    """Return the values of a coordinate, none where a crash left them unreadable."""
+    try:
+        return np.asarray(array[:])
+    except (OSError, ValueError, RuntimeError):
+        return np.zeros(0)
 
 
 def _fsync(path: Path) -> None:

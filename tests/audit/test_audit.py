@@ -74,7 +74,7 @@ def test_duplicated_people_are_hidden_better_than_single_ones() -> None:
     grid = ss.Grid(seeds=400, people=[80, 81])
     found = audit(ss.train(data, mechanism, grid=grid, jobs=1)).levels[0].membership
     assert found is not None
-    assert found.advantage[0] > 2 * found.advantage[1]
+    assert found.advantage[0] > found.advantage[1] + 0.1
 
 
 def test_no_attack_beats_a_proved_guarantee(objective: tuple[ss.Ensemble, ...]) -> None:

@@ -16,7 +16,7 @@ from seedscope.errors import require
 if TYPE_CHECKING:
     from seedscope.audit import Audit
 
-LEVELS = {"objective": (0.5, 1.0, 2.0), "output": (1.0, 4.0, 8.0)}
+LEVELS: dict[str, tuple[float | None, ...]] = {"objective": (0.5, 1.0, 2.0), "output": (1.0, 4.0, 8.0)}
 SHADOW_SEEDS = 100  # seeds of the models without a person, at most
 
 

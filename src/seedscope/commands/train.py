@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seedscope.commands import options
+from seedscope.errors import require
 
 if TYPE_CHECKING:
     from seedscope.ensemble import Ensemble
+
+SEEDS = 100
 
 
 def train(
@@ -33,7 +38,15 @@ def train(
     noise_scale: Annotated[
         float | None, typer.Option(help="Noise of output perturbation, instead of --epsilon.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many random seeds.")] = 100,
+    seeds: Annotated[int | None, typer.Option(help=f"How many random seeds; default {SEEDS}.")] = None,
+    until_error: Annotated[
+        float | None,
+        typer.Option(help="Instead of --seeds: until each test person's disagreement is known to this error."),
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="With which all those errors are as small.")] = 0.95,
+    max_seeds: Annotated[
+        int | None, typer.Option(help="With --until-error: stop at so many seeds at the latest.")
+    ] = None,
     neighbours: Annotated[int, typer.Option(help="How many data sets that differ in one row, beside the base.")] = 0,
     init: Annotated[str, typer.Option(help="Initial weights: fixed, varied with the seed, or both.")] = "varied",
     relation: Annotated[
@@ -58,19 +71,24 @@ def train(
     Examples:
       seedscope train breast-cancer --seeds 200 --neighbours 50
       seedscope train patients.csv --target outcome --group sex --mechanism objective --epsilon 1 --seeds 5000
+      seedscope train breast-cancer --mechanism objective --epsilon 1 --until-error 0.05 --confidence 0.95
     """
     from seedscope.grid import Grid
 
+    check_until(until_error, seeds, max_seeds, verify)
     table = options.open_data(data, target, group, test, id, drop_missing, seed)
     chosen = options.make_mechanism(
         mechanism, learning_rate=learning_rate, batch_size=batch_size, steps=steps, epsilon=epsilon, delta=delta, l2=l2,
         noise_scale=noise_scale,
     )  # fmt: skip
     place = store or Path("runs") / f"{table.name}-{mechanism}"
-    grid = Grid(seeds, neighbours, init, options.parse_steps(checkpoints), relation, seed)  # type: ignore[arg-type]
+    grid = Grid(SEEDS if seeds is None else seeds, neighbours, init, options.parse_steps(checkpoints), relation, seed)  # type: ignore[arg-type]
     network = options.make_model(model, hidden, activation)
-    ensemble = train_visibly(table, chosen, network, grid, place, jobs, verify=verify, quiet=as_json)
-    summary = summarise(ensemble)
+    if until_error is None:
+        summary = summarise(train_visibly(table, chosen, network, grid, place, jobs, verify=verify, quiet=as_json))
+    else:
+        limits = {"error": until_error, "confidence": confidence, "maximum": max_seeds}
+        summary = train_until_visibly(table, chosen, network, grid, place, jobs, as_json, limits)
     if as_json:
         return options.print_json(summary)
     return print_summary(summary)
@@ -83,6 +101,30 @@ def train_visibly(
     """Return the trained ensemble, with a progress bar and, when interrupted, a word on how to go on."""
     from seedscope.run import train as train_grid
 
+    with visibly(what, store, quiet) as progress:
+        return train_grid(
+            data, mechanism, model=model, grid=grid, records=records, store=store, jobs=jobs, verify=verify,
+            progress=progress,
+        )  # fmt: skip
+
+
+def train_until_visibly(
+    data: Any, mechanism: Any, model: Any, grid: Any, store: Path, jobs: int | None, quiet: bool, limits: dict[str, Any]
+) -> dict[str, Any]:
+    """Train until errors are small enough, visibly, and return the summary with the error that was reached."""
+    from seedscope.adaptive import train_until
+
+    with visibly("training", store, quiet) as progress:
+        found = train_until(
+            data, mechanism, model=model, grid=grid, store=store, jobs=jobs, progress=progress, **limits
+        )
+    reached = {"reached": found.reached, "wanted": limits["error"], "error": found.error.as_dict()}
+    return summarise(found.ensemble) | {"until_error": reached}
+
+
+@contextmanager
+def visibly(what: str, store: Path, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Yield what shows progress (done, total); when interrupted, say what is kept and how to go on."""
     reached = (0, 0)
     try:
         with options.model_progress(what, quiet) as move:
@@ -92,16 +134,24 @@ def train_visibly(
                 reached = (done, total)
                 move(done, total)
 
-            return train_grid(
-                data, mechanism, model=model, grid=grid, records=records, store=store, jobs=jobs, verify=verify,
-                progress=progress,
-            )  # fmt: skip
+            yield progress
     except KeyboardInterrupt:
         done, total = reached
         typer.echo(
             f"\nStopped. {done:,} of {total:,} models are kept in {store}; run the same command to go on.", err=True
         )
         raise typer.Exit(130) from None
+
+
+def check_until(until_error: float | None, seeds: int | None, max_seeds: int | None, verify: bool) -> None:
+    """Raise where options of a fixed and of an open number of seeds are mixed."""
+    if until_error is None:
+        require(max_seeds is None, "--max-seeds goes with --until-error; give --seeds for a fixed number.")
+        return
+    require(
+        seeds is None, "--until-error finds the number of seeds itself; leave --seeds out, or limit it by --max-seeds."
+    )
+    require(not verify, "--verify goes with --seeds; verify what is stored first, then go on with --until-error.")
 
 
 def summarise(ensemble: Ensemble) -> dict[str, Any]:
@@ -137,4 +187,13 @@ def print_summary(summary: dict[str, Any]) -> None:
         typer.echo(f"No proved ε: {guarantee['reason']}")
     else:
         typer.echo(f"ε = {epsilon['value']:g}, δ = {guarantee['delta']:.2g} ({epsilon['kind']}): {guarantee['reason']}")
+    if "until_error" in summary:
+        typer.echo(until_sentence(summary["until_error"]))
     typer.echo(f"Kept in {summary['store']}")
+
+
+def until_sentence(found: dict[str, Any]) -> str:
+    """Return in words whether the wanted error was reached."""
+    error, confidence = found["error"]["value"], found["error"]["confidence"]
+    known = f"Each test person's disagreement is known to within {error:.3g}, all at once at {100 * confidence:g} %"
+    return f"{known}." if found["reached"] else f"{known}: not yet {found['wanted']:g}, raise --max-seeds to go on."

@@ -17,7 +17,7 @@ from seedscope.report import rows
 Report = Mapping[str, Any]
 Source = Callable[[str], Any]  # from a data set's name to its Altair data
 
-FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
+FONT = "Inter, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
 COLOURS = {
     "ink": "#1c2430",
     "muted": "#5c6675",
@@ -30,7 +30,9 @@ COLOURS = {
 }
 BIN = 0.05
 CHART_HEIGHT = 300
+ROW_HEIGHT = 26
 LEAST_RATE = 1e-4
+DECADES = [1e-4, 1e-3, 1e-2, 1e-1, 1]
 
 
 def charts(report: Report, level: int = 0) -> dict[str, Any]:
@@ -141,6 +143,7 @@ def _distribution(report: Report, source: Source) -> alt.LayerChart:
     scale = alt.Scale(domain=[0, 1], nice=False)
     bins = alt.Bin(extent=[0, 1], step=BIN)  # what exceeds 1 goes into the last bar
     x = alt.X("disagreement:Q", bin=bins).title("Disagreement (0 settled, 1 a coin toss)").scale(scale)
+    x = x.axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f")
     y = alt.Y("count()").title("People (square-root scale)").scale(type="sqrt")
     y = y.axis(tickCount=5, format=",d")
     brush = alt.selection_interval(name="brush", encodings=["x"], mark=_brush_mark())
@@ -163,7 +166,6 @@ def _trade_off(report: Report, source: Source) -> alt.LayerChart:
     """Return accuracy, disagreement and attack advantage at each privacy level, with the chosen people's lines."""
     last = len(report["levels"]) - 1
     axis = alt.Axis(values=list(range(last + 1)), labelExpr="labels[datum.value]", grid=False, labelLimit=90)
-    axis.labelFlush = False
     x = alt.X("level:Q").title("Privacy level").axis(axis).scale(domain=[-0.35, last + 0.35], nice=False)
     y = alt.Y("value:Q").title(None).scale(domain=[0, 1], clamp=True)
     colours = alt.Scale(domain=list(rows.TRADE_OFF.values()), range=[_signal(one) for one in ("third", "accent", "second")])
@@ -192,9 +194,10 @@ def _attack(report: Report, source: Source) -> alt.LayerChart:
     """Return the membership attack's curve with low false-positive rates spread out, under the proved limit."""
     least = max(min([one["false_positive"] for one in rows.roc_rows(report)], default=LEAST_RATE), LEAST_RATE)
     scale = alt.Scale(type="log", domain=[least, 1], nice=False, clamp=True)
+    decades = [rate for rate in DECADES if rate >= least * (1 - 1e-9)]
     x = alt.X("false_positive:Q").title("False-positive rate (logarithmic)").scale(scale)
-    x = x.axis(format="~g", tickCount=4, grid=False)
-    y = alt.Y("true_positive:Q").title("True-positive rate (logarithmic)").scale(scale).axis(format="~g", tickCount=4)
+    x = x.axis(format="~g", values=decades, grid=False)
+    y = alt.Y("true_positive:Q").title("True-positive rate (logarithmic)").scale(scale).axis(format="~g", values=decades)
     base = alt.Chart(source("roc")).transform_filter("datum.true_positive > 0").encode(x, y, alt.Detail("level:N"))
     now = base.transform_filter("datum.level === level")
     guess = alt.sequence(-60, 1, 1, as_="step")
@@ -247,7 +250,7 @@ def _groups(report: Report, source: Source) -> alt.LayerChart:
     lines = list(range(len(rows.group_names(report))))
     y = alt.Y("row:O").title(None).axis(axis).scale(domain=lines)
     scale = _disagreement_scale(report)
-    x = alt.X("value:Q").title("Mean disagreement, with interval").scale(scale)
+    x = alt.X("value:Q").title("Mean disagreement, with interval").scale(scale).axis(grid=True)
     base = alt.Chart(source("groups")).transform_filter("datum.level === level")
     tooltip = [alt.Tooltip("group:N", title="Group"), alt.Tooltip("name:N", title="Level")]
     tooltip += [alt.Tooltip("people:Q", title="People", format=",d")]
@@ -258,7 +261,7 @@ def _groups(report: Report, source: Source) -> alt.LayerChart:
         base.mark_rule(color=_signal("neutral"), strokeWidth=5, opacity=0.6, strokeCap="round").encode(alt.X("lower:Q").scale(scale), alt.X2("upper:Q"), y),
         base.mark_circle(color=_signal("ink"), size=80, opacity=1).encode(x, y, tooltip=tooltip),
         ticks.mark_point(size=150, color=_signal("ink"), strokeWidth=2).properties(data=source("focus")),
-        height=alt.Step(34),
+        height=max(CHART_HEIGHT, ROW_HEIGHT * len(lines)),
         description="Mean disagreement of every group, with its interval.",
     )  # fmt: skip
 
@@ -292,7 +295,7 @@ def _styled(chart: alt.LayerChart) -> alt.LayerChart:
     title = {"titleColor": _signal("muted"), "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 10}
     return chart.configure(
         font=FONT,
-        axis=alt.AxisConfig(**text, **lines, **title, labelPadding=6, tickCount=5),
+        axis=alt.AxisConfig(**text, **lines, **title, labelPadding=6, labelFlush=False, tickCount=5),
         axisX=alt.AxisConfig(grid=False, domain=True),
         legend=alt.LegendConfig(**text),
         view=alt.ViewConfig(stroke=None),

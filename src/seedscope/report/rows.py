@@ -8,7 +8,7 @@ from typing import Any
 Report = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
-TRADE_OFF = {"accuracy": "Accuracy", "mean_disagreement": "Mean disagreement", "attack_advantage": "Attack advantage"}
+TRADE_OFF = {"accuracy": "Accuracy", "mean_disagreement": "Disagreement", "attack_advantage": "Attack"}
 
 
 def people_rows(report: Report, level: int) -> Rows:

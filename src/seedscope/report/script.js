@@ -5,7 +5,9 @@
   const { report, specifications, quantities, kinds } = JSON.parse(document.getElementById("payload").textContent);
   const { people, groups, levels } = report;
   const classes = report.audited.classes;
-  const PAGE = 25, MOST_LINES = 150, SMALL = 1500;
+  const PAGE = 25, MOST_LINES = 150, SMALL = 1500;  // rows, thin lines, points that SVG draws fast
+  const PRINT_WIDTH = 310, PRINT_HEIGHT = 215;  // half the width of a sheet of A4 or Letter, in CSS pixels
+  const BRUSHED = ["people", "distribution"];
   const COLOURS = ["ink", "muted", "line", "paper", "neutral", "accent", "second", "third"];
   const state = {
     level: 0, filters: groups.map(() => null), chosen: new Set(), focus: null,
@@ -59,7 +61,7 @@
     trade_off: { levels: levelRows() }, attack: { roc: rocRows() }, groups: { groups: groupRows() }, privacy: { limits: limitRows() },
   };
   function levelRows() {
-    const titles = { accuracy: "Accuracy", mean_disagreement: "Mean disagreement", attack_advantage: "Attack advantage" };
+    const titles = { accuracy: "Accuracy", mean_disagreement: "Disagreement", attack_advantage: "Attack" };
     return levels.flatMap((level, index) => Object.entries(titles)
       .filter(([name]) => level[name] !== null && level[name].value !== null)
       .map(([name, quantity]) => ({ level: index, label: level.label, quantity, ...ends(level[name]) })));
@@ -118,7 +120,7 @@
     if (!specifications[name]) return;
     figure.hidden = false;
     const renderer = name === "people" && people.shown > SMALL ? "canvas" : "svg";
-    const options = { ast: true, actions: false, renderer, tooltip, defaultStyle: false };
+    const options = { ast: true, actions: false, renderer, tooltip, defaultStyle: false, logLevel: 1 };
     const { view } = await vegaEmbed(figure.querySelector(".chart"), specifications[name], options);
     views[name] = view;
     let pressed = [0, 0];
@@ -139,9 +141,10 @@
   }
   let clearing = false;
   function clearBrush(name) {
-    if (!["people", "distribution"].includes(name) || !views[name] || !views[name].data("brush_store").length) return;
+    if (!BRUSHED.includes(name) || !views[name] || !views[name].data("brush_store").length) return;
     clearing = true;
-    views[name].data("brush_store", []).run();
+    for (const side of name === "people" ? ["brush_x", "brush_y"] : ["brush_x"]) views[name].signal(side, [0, 0]);
+    views[name].run();
     clearing = false;
   }
   const between = (value, [from, to]) => value !== null && value >= from && value <= to;
@@ -235,7 +238,7 @@
     box.addEventListener("change", () => {
       const chosen = new Set(state.chosen);
       if (box.checked) chosen.add(person); else chosen.delete(person);
-      ["people", "distribution"].forEach(clearBrush);
+      BRUSHED.forEach(clearBrush);
       update({ chosen });
     });
     const made = element("tr", { className: state.chosen.has(person) ? "chosen" : "" }, element("td", {}, box), ...tableColumns.map((column) => cell(column, person)));
@@ -368,11 +371,11 @@
   function connect() {
     const on = (id, event, work) => byId(id).addEventListener(event, work);
     byId("filters").append(...groups.map(filter));
-    on("level", "input", (event) => update({ level: Number(event.target.value) }));
+    on("level", "input", (event) => { BRUSHED.forEach(clearBrush); update({ level: Number(event.target.value) }); });  // people stay chosen, the rectangle is no longer theirs
     on("search", "input", (event) => update({ search: event.target.value, page: 0 }));
     on("only-chosen", "change", (event) => update({ onlyChosen: event.target.checked, page: 0 }));
-    on("choose-found", "click", () => { ["people", "distribution"].forEach(clearBrush); update({ chosen: new Set(found()) }); });
-    on("clear", "click", () => { ["people", "distribution"].forEach(clearBrush); update({ chosen: new Set(), page: 0 }); });
+    on("choose-found", "click", () => { BRUSHED.forEach(clearBrush); update({ chosen: new Set(found()) }); });
+    on("clear", "click", () => { BRUSHED.forEach(clearBrush); update({ chosen: new Set(), page: 0 }); });
     on("previous-page", "click", () => update({ page: state.page - 1 }));
     on("next-page", "click", () => update({ page: state.page + 1 }));
     on("person-before", "click", () => step(-1));
@@ -389,8 +392,19 @@
     byId("theme").addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; draw(); });
     dark.addEventListener("change", draw);
     let before;
-    addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; recolour(); });
-    addEventListener("afterprint", () => { if (before) root.dataset.theme = before; else delete root.dataset.theme; draw(); });
+    addEventListener("beforeprint", () => {
+      before = root.dataset.theme;
+      root.dataset.theme = "light";
+      signal("width", PRINT_WIDTH);
+      Object.entries(views).forEach(([name, view]) => name === "groups" || view.signal("height", PRINT_HEIGHT));
+      recolour();
+    });
+    addEventListener("afterprint", () => {
+      if (before) root.dataset.theme = before; else delete root.dataset.theme;
+      Object.entries(views).forEach(([name, view]) => view.signal("height", specifications[name].height));
+      draw();
+      dispatchEvent(new Event("resize"));  // charts take the width of their containers again
+    });
     draw();
   }
 

@@ -1,0 +1,462 @@
+"""What is on disk is whole, is this plan's, and survives whatever stops a run."""
+
+import json
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from small_data import table
+
+from seedscope import (
+    SGD,
+    Ensemble,
+    Grid,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    Records,
+    Standardised,
+    mlp,
+    store,
+    train,
+)
+from seedscope.chunk_training import train_chunk
+from seedscope.errors import SeedscopeError
+from seedscope.grid import Chunk, ChunkShape
+from seedscope.plan import make_plan
+from seedscope.store import FolderStore, MemoryStore, open_store
+
+MECHANISM = ObjectivePerturbation(epsilon=1.0)
+GRID = Grid(seeds=5, neighbours=3)
+SHAPE = ChunkShape(2, 2)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch):
+    """Spare the tests most of the synchronising, which a test cannot see fail anyway."""
+    monkeypatch.setattr(store, "_fsync", lambda path: None)
+
+
+def plan_for(grid=GRID, **choices):
+    """Return a plan of 3 × 2 chunks, the last of them partly outside the grid."""
+    return make_plan(table(), MECHANISM, grid=grid, chunk=SHAPE, **choices)
+
+
+def opened(path, grid=GRID):
+    return open_store(path, plan_for(grid))
+
+
+def fill(folder, chunks=None):
+    """Train and write what a store is missing, or the given chunks of it."""
+    for chunk in folder.missing() if chunks is None else chunks:
+        folder.write(chunk, train_chunk(folder.plan.job, *folder.plan.chunk_coordinates(chunk)))
+    return folder
+
+
+def filled(path, grid=GRID):
+    return fill(opened(path, grid))
+
+
+@pytest.fixture(scope="module")
+def truth():
+    """The records of the largest grid here, trained in memory."""
+    return fill(MemoryStore(plan_for(Grid(seeds=8, neighbours=6)))).dataset()
+
+
+def same_bits(found, truth):
+    """Whether the models of an ensemble are those of the larger one, to the bit, in every record."""
+    part = truth.sel(seed=found.seed, neighbour=found.neighbour).isel(example=slice(found.sizes["example"]))
+    names = ("weights", "scores", "losses", "gradient_norms")
+    return all(np.array_equal(found[name], part[name]) for name in names) and found.coords.equals(
+        part.drop_attrs().coords
+    )
+
+
+def test_a_new_store_misses_every_chunk_and_a_filled_one_none(tmp_path, truth):
+    folder = opened(tmp_path / "new")
+    assert len(folder.missing()) == 6
+    fill(folder)
+    assert folder.missing() == []
+    assert same_bits(folder.dataset(), truth)
+    assert same_bits(Ensemble.open(tmp_path / "new").dataset, truth)
+
+
+def test_another_process_misses_only_what_was_not_written(tmp_path):
+    done = [Chunk(1, 0), Chunk(0, 1)]
+    fill(opened(tmp_path), done)
+    assert set(opened(tmp_path).missing()) == set(plan_for().shape.chunks(5, 4)) - set(done)
+
+
+def test_a_run_killed_between_data_and_marker_misses_the_chunk(tmp_path, monkeypatch, truth):
+    folder = fill(opened(tmp_path), [Chunk(0, 0)])
+    monkeypatch.setattr(store, "write_durably", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        fill(folder, [Chunk(1, 0)])
+    monkeypatch.undo()
+    assert (tmp_path / "models.zarr" / "weights" / "c" / "1" / "0").exists()
+    assert Chunk(1, 0) in opened(tmp_path).missing()
+    assert Chunk(0, 0) not in opened(tmp_path).missing()
+    assert same_bits(filled(tmp_path).dataset(), truth)
+
+
+def test_a_chunk_that_is_written_again_is_not_done_meanwhile(tmp_path, monkeypatch):
+    folder = filled(tmp_path)
+    monkeypatch.setattr(FolderStore, "_sync", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        fill(folder, [Chunk(0, 0)])
+    assert opened(tmp_path).missing() == [Chunk(0, 0)]
+
+
+def test_the_marker_is_written_after_every_file_and_folder_is_on_the_disk(tmp_path, monkeypatch):
+    events = []
+    monkeypatch.setattr(store, "_fsync", lambda path: events.append(path))
+    monkeypatch.setattr(store, "write_durably", lambda path, text: events.append("marker"))
+    folder = opened(tmp_path)
+    events.clear()
+    fill(folder, [Chunk(1, 1)])
+    written = [path for path in folder.records_path.glob("*/c/1/1/**/*") if path.is_file()]
+    folders = {above for path in written for above in path.parents if above.is_relative_to(folder.records_path)}
+    assert len(written) == 4
+    assert events[-1] == "marker"
+    assert {*written, *folders} <= set(events[:-1])
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"plan": "another"}'])
+def test_a_marker_that_is_not_this_plans_counts_for_nothing(tmp_path, text):
+    filled(tmp_path)
+    marker = tmp_path / "done" / "1-0.json"
+    if text == '{"plan": "another"}':
+        text = json.dumps(json.loads(marker.read_text()) | {"plan": "another"})
+    marker.write_text(text)
+    assert opened(tmp_path).missing() == [Chunk(1, 0)]
+
+
+@pytest.mark.parametrize("cut", [1, 20, 60])
+def test_a_truncated_marker_counts_for_nothing(tmp_path, cut):
+    filled(tmp_path)
+    marker = tmp_path / "done" / "2-1.json"
+    marker.write_text(marker.read_text()[:-cut])
+    assert opened(tmp_path).missing() == [Chunk(2, 1)]
+
+
+def test_growth_misses_what_is_new_and_keeps_what_exists(tmp_path, truth):
+    filled(tmp_path, Grid(seeds=4, neighbours=3))
+    more = opened(tmp_path, Grid(seeds=8, neighbours=3))
+    assert set(more.missing()) == {Chunk(seed, neighbour) for seed in (2, 3) for neighbour in (0, 1)}
+    assert same_bits(fill(more).dataset(), truth)
+
+
+def test_growth_fills_up_a_chunk_that_was_padded(tmp_path, truth):
+    filled(tmp_path, Grid(seeds=5, neighbours=3))
+    more = opened(tmp_path, Grid(seeds=6, neighbours=3))
+    assert set(more.missing()) == {Chunk(2, 0), Chunk(2, 1)}
+    assert same_bits(fill(more).dataset(), truth)
+
+
+def test_new_neighbours_are_probed_by_the_old_models_too(tmp_path, truth):
+    filled(tmp_path, Grid(seeds=5, neighbours=3))
+    more = fill(opened(tmp_path, Grid(seeds=5, neighbours=6)))
+    assert same_bits(more.dataset(), truth)
+    assert np.isfinite(more.dataset().scores).all()
+
+
+def test_a_smaller_request_on_a_larger_store_trains_nothing(tmp_path, truth):
+    filled(tmp_path, Grid(seeds=8, neighbours=6))
+    fewer = opened(tmp_path, Grid(seeds=3, neighbours=2))
+    assert fewer.missing() == []
+    found = fewer.dataset()
+    assert (found.sizes["seed"], found.sizes["neighbour"]) == (3, 3)
+    assert same_bits(found, truth)
+    assert same_bits(Ensemble.open(tmp_path).dataset, truth)
+    assert Ensemble.open(tmp_path).dataset.sizes == found.sizes
+    assert opened(tmp_path, Grid(seeds=8, neighbours=6)).missing() == []
+
+
+def test_a_smaller_request_finishes_what_a_larger_one_left(tmp_path, truth):
+    fill(opened(tmp_path, Grid(seeds=8, neighbours=6)), [Chunk(0, 0)])
+    fewer = filled(tmp_path, Grid(seeds=3, neighbours=2))
+    assert same_bits(fewer.dataset(), truth)
+    assert fewer.verify() == []
+    assert same_bits(filled(tmp_path, Grid(seeds=8, neighbours=6)).dataset(), truth)
+
+
+def test_more_seeds_with_fewer_neighbours_is_a_corner_of_the_store(tmp_path, truth):
+    filled(tmp_path, Grid(seeds=3, neighbours=6))
+    assert same_bits(filled(tmp_path, Grid(seeds=8, neighbours=2)).dataset(), truth)
+    assert same_bits(Ensemble.open(tmp_path).dataset, truth)
+    assert same_bits(filled(tmp_path, Grid(seeds=8, neighbours=6)).dataset(), truth)
+
+
+DIFFERENT = {
+    "mechanism.epsilon is 1.0, not 2.0": {"mechanism": ObjectivePerturbation(2.0)},
+    "mechanism.type is ObjectivePerturbation, not OutputPerturbation": {"mechanism": OutputPerturbation(epsilon=1.0)},
+    "data.fingerprint is": {"data": table(seed=1)},
+    "root_seed is 0, not 1": {"grid": replace(GRID, root_seed=1)},
+    "relation is replace_one, not add_or_remove": {"grid": replace(GRID, relation="add_or_remove")},
+    r"people is \[\], not \[1\]": {"grid": replace(GRID, people=[1])},
+    r"scaling is Standardised\(norm_bound=1.0\), not Standardised\(norm_bound=2.0\)": {"scaling": Standardised(2.0)},
+    r"records.probes is \['test', 'neighbours', 'spare'\], not \['test'\]": {"records": Records(probes=("test",))},
+    "records.scores_at_checkpoints is False, not True": {"records": Records(scores_at_checkpoints=True)},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def objective_store(tmp_path_factory):
+    """A filled store that tests may read and try to open, not change."""
+    path = tmp_path_factory.mktemp("stores") / "objective"
+    train(table(), MECHANISM, grid=GRID, store=path)
+    return path
+
+
+@pytest.mark.parametrize("sentence", DIFFERENT)
+def test_another_plan_is_refused_with_what_differs(objective_store, sentence):
+    choices = {"data": table(), "mechanism": MECHANISM, "grid": GRID} | DIFFERENT[sentence]
+    before = (objective_store / "plan.json").read_bytes()
+    with pytest.raises(SeedscopeError, match=f"belongs to another plan: .*{sentence}"):
+        train(choices.pop("data"), choices.pop("mechanism"), store=objective_store, **choices)
+    assert (objective_store / "plan.json").read_bytes() == before
+    assert opened_as_is(objective_store).missing() == []
+
+
+def opened_as_is(path):
+    return open_store(path, make_plan(table(), MECHANISM, grid=GRID, chunk=store.stored_chunk_shape(path)))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "choices"),
+    [
+        ("mechanism.steps is 10, not 20", {"mechanism": SGD(batch_size=8, steps=20)}),
+        (r"model is Logistic\(\), not MLP", {"model": mlp(3)}),
+        (r"init is \['varied'\], not \['fixed'\]", {"grid": Grid(seeds=2, init="fixed")}),
+        (r"checkpoints is \[10\], not \[5, 10\]", {"grid": Grid(seeds=2, checkpoints=2)}),
+    ],
+)
+def test_another_gradient_training_is_refused_with_what_differs(tmp_path, sentence, choices):
+    sgd, grid = SGD(batch_size=8, steps=10), Grid(seeds=2)
+    open_store(tmp_path, make_plan(table(), sgd, grid=grid))
+    others = {"mechanism": sgd, "grid": grid} | choices
+    with pytest.raises(SeedscopeError, match=f"belongs to another plan: .*{sentence}"):
+        train(table(), others.pop("mechanism"), store=tmp_path, **others)
+
+
+def test_another_norm_bound_of_the_same_rows_is_another_plan(tmp_path):
+    open_store(tmp_path, make_plan(table(norm_bound=1.0), MECHANISM, grid=GRID, chunk=SHAPE))
+    with pytest.raises(SeedscopeError, match=r"norm_bound is 1\.0, not 3\.0"):
+        open_store(tmp_path, make_plan(table(norm_bound=3.0), MECHANISM, grid=GRID, chunk=SHAPE))
+
+
+def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
+    for name in ("notes.txt", "models.zarr"):
+        other = tmp_path / name.split(".")[0]
+        other.mkdir()
+        (other / name).write_text("mine")
+        with pytest.raises(SeedscopeError, match="is a folder with other files in it; choose another place"):
+            train(table(), MECHANISM, grid=GRID, store=other)
+        assert [path.name for path in other.iterdir()] == [name]
+        assert (other / name).read_text() == "mine"
+
+
+def test_an_empty_folder_becomes_a_store(tmp_path):
+    assert filled(tmp_path).missing() == []
+
+
+def test_a_store_killed_before_its_plan_was_written_can_be_made_again(tmp_path):
+    (tmp_path / "done").mkdir()
+    (tmp_path / "lock").touch()
+    (tmp_path / ".plan.json.4711").write_text('{"form')
+    assert filled(tmp_path).missing() == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1, "identity": {}}', '{"identity": {"chunk": 3}}'])
+def test_a_plan_that_cannot_be_read_is_refused(tmp_path, text):
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(SeedscopeError, match="is not a plan of Seedscope"):
+        train(table(), MECHANISM, grid=GRID, store=tmp_path)
+
+
+def test_a_plan_of_another_format_is_refused(tmp_path):
+    filled(tmp_path)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    (tmp_path / "plan.json").write_text(json.dumps(plan | {"format": 99}))
+    with pytest.raises(SeedscopeError, match="has format 99, this version reads 1"):
+        train(table(), MECHANISM, grid=GRID, store=tmp_path)
+
+
+def test_a_file_as_store_is_refused(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(SeedscopeError, match="is a file; choose another place with --store"):
+        train(table(), MECHANISM, grid=GRID, store=tmp_path / "file")
+    with pytest.raises(SeedscopeError, match="cannot write .*Not a directory"):
+        train(table(), MECHANISM, grid=GRID, store=tmp_path / "file" / "below")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("path", ["/proc/nowhere/store", "/tmp/" + "x" * 300, "/tmp/\0"])
+def test_a_place_that_cannot_be_is_one_sentence(path):
+    with pytest.raises(SeedscopeError, match="choose another"):
+        train(table(), MECHANISM, grid=GRID, store=path)
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(30, "Read-only file system")])
+def test_no_permission_to_write_is_one_sentence(tmp_path, monkeypatch, error):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(SeedscopeError, match="no permission to write .*; choose another place with --store"):
+        train(table(), MECHANISM, grid=GRID, store=tmp_path / "new")
+
+
+@contextmanager
+def file_size_limit(size):
+    """Let no file grow beyond a size: as close to a full disk as a test without privileges comes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path):
+    grid, records = Grid(seeds=40), Records(probes=("train", "test"))
+    path, data = tmp_path / "store", table(rows=1500)
+    train(data, MECHANISM, grid=replace(grid, seeds=22), records=records, store=path)
+    with file_size_limit(20_000), pytest.raises(SeedscopeError, match="no space left .*: finished chunks are kept"):
+        train(data, MECHANISM, grid=grid, records=records, store=path)
+    with pytest.raises(SeedscopeError, match=r"lacks \d+ of its chunks; run the same training again to finish it"):
+        Ensemble.open(path)
+    seen = []
+    resumed = train(data, MECHANISM, grid=grid, records=records, store=path, progress=lambda *done: seen.append(done))
+    assert seen[0] == (18, 40)  # three whole chunks of six; the larger grid fills up the fourth
+    chunk = store.stored_chunk_shape(path)
+    whole = fill(MemoryStore(make_plan(data, MECHANISM, grid=grid, records=records, chunk=chunk))).dataset()
+    assert same_bits(resumed.dataset, whole)
+
+
+def test_a_store_that_another_run_holds_is_refused(tmp_path):
+    folder = opened(tmp_path)
+    with folder.locked(), pytest.raises(SeedscopeError, match="another run is writing to"):
+        opened(tmp_path)
+    assert filled(tmp_path).missing() == []
+
+
+def test_a_crash_releases_the_lock(tmp_path):
+    filled(tmp_path)
+    code = "import fcntl, sys, time; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "lock")], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(SeedscopeError, match="another run is writing to"):
+            opened(tmp_path)
+        holder.send_signal(signal.SIGKILL)
+    assert opened(tmp_path).missing() == []
+
+
+def chunk_file(path, name, chunk):
+    """Return the file that holds a variable's records of a chunk."""
+    found = [one for one in (path / "models.zarr" / name / "c" / chunk.replace("-", "/")).rglob("*") if one.is_file()]
+    assert found
+    return found[0]
+
+
+def flip(path, place):
+    content = bytearray(path.read_bytes())
+    content[int(place * (len(content) - 1))] ^= 4
+    path.write_bytes(content)
+
+
+DAMAGE = {
+    "first byte": lambda file: flip(file, 0),
+    "middle": lambda file: flip(file, 0.5),
+    "last byte": lambda file: flip(file, 1),
+    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-7]),
+    "empty": lambda file: file.write_bytes(b""),
+    "gone": lambda file: file.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", ["weights", "scores", "gradient_norms"])
+def test_verify_finds_a_damaged_chunk_and_training_mends_it(tmp_path, truth, name, damage):
+    folder = filled(tmp_path)
+    assert folder.verify() == []
+    DAMAGE[damage](chunk_file(tmp_path, name, "1-0"))
+    assert opened(tmp_path).verify() == [Chunk(1, 0)]
+    assert opened(tmp_path).missing() == [Chunk(1, 0)]
+    assert same_bits(filled(tmp_path).dataset(), truth)
+
+
+def test_verify_finds_a_whole_chunk_in_the_wrong_place(tmp_path):
+    filled(tmp_path)
+    shutil.copy(chunk_file(tmp_path, "weights", "0-0"), chunk_file(tmp_path, "weights", "1-0"))
+    assert opened(tmp_path).verify() == [Chunk(1, 0)]
+
+
+def test_verify_does_not_blame_chunks_for_an_interrupted_growth(tmp_path):
+    filled(tmp_path, Grid(seeds=5, neighbours=3))
+    opened(tmp_path, Grid(seeds=8, neighbours=6))
+    assert opened(tmp_path, Grid(seeds=5, neighbours=3)).verify() == []
+
+
+def test_models_that_diverged_to_nan_are_not_taken_for_damage(tmp_path):
+    folder = opened(tmp_path)
+    for chunk in folder.missing():
+        records = train_chunk(folder.plan.job, *folder.plan.chunk_coordinates(chunk))
+        folder.write(chunk, {name: np.copysign(np.full_like(values, np.nan), -1) for name, values in records.items()})
+    assert opened(tmp_path).verify() == []
+
+
+def test_train_with_verify_mends_a_store(tmp_path):
+    path = tmp_path / "store"
+    whole = train(table(), MECHANISM, grid=GRID, store=path).dataset.load()
+    DAMAGE["middle"](chunk_file(path, "weights", "0-0"))
+    mended = train(table(), MECHANISM, grid=GRID, store=path, verify=True)
+    assert same_bits(mended.dataset, whole)
+
+
+@pytest.mark.parametrize("name", ["seed", "neighbour", "example_part", "example_row"])
+def test_a_run_killed_while_it_wrote_coordinates_is_mended(tmp_path, truth, name):
+    filled(tmp_path)
+    shutil.rmtree(tmp_path / "models.zarr" / name / "c")
+    assert same_bits(filled(tmp_path).dataset(), truth)
+
+
+def test_a_run_killed_while_it_grew_the_arrays_leaves_the_smaller_grid_usable(tmp_path, truth):
+    filled(tmp_path)
+    array = zarr.open_group(tmp_path / "models.zarr", mode="r+")["weights"]
+    array.resize((8, 7, *array.shape[2:]))
+    assert same_bits(filled(tmp_path).dataset(), truth)
+
+
+def test_opening_needs_only_xarray(tmp_path):
+    train(table(), MECHANISM, grid=GRID, store=tmp_path / "store")
+    code = """
+import json, sys, xarray
+found = xarray.open_zarr(sys.argv[1] + "/models.zarr")
+assert not any(name.split(".")[0] in ("seedscope", "jax", "equinox") for name in sys.modules)
+description = json.loads(found.attrs["description"])
+print(found.weights.dims, found.scores.dims, sorted(found.coords), sorted(description), found.example_part.values[0])
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "store")], capture_output=True, text=True, check=True
+    )
+    assert "('seed', 'neighbour', 'init', 'step', 'parameter') ('seed', 'neighbour', 'init', 'example')" in run.stdout
+    for name in ("example_part", "neighbour_drawn", "guarantee", "mechanism", "versions"):
+        assert f"'{name}'" in run.stdout
+    assert run.stdout.endswith("test\n")
+
+
+def test_what_is_written_durably_is_whole_or_absent(tmp_path, monkeypatch):
+    store.write_durably(tmp_path / "a", "first")
+    monkeypatch.setattr(store.os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        store.write_durably(tmp_path / "a", "second")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_text() == "first"
