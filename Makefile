@@ -6,8 +6,8 @@ DEV := .venv/.ready-dev
 
 .PHONY: demo test check format lint types bench clean
 
-demo: $(READY)  ## train a grid of models on embedded data and say what their randomness hides and decides
-	$(BIN)/seedscope train breast-cancer --seeds 100 --neighbours 50 --init both --store runs/demo
+demo: $(READY)  ## audit embedded data; ends with the path of a report to open
+	$(BIN)/seedscope audit breast-cancer --store runs/demo --out runs/demo-report
 
 test: $(DEV)  ## every test that needs nothing but this folder
 	$(BIN)/python -m pytest

@@ -116,7 +116,9 @@ def _number(
     return {name: one for name, one in fields.items() if name in ("value", "kind") or one not in (None, "")}
 
 
-def _people_at_level(rng: np.random.Generator, margins: np.ndarray, epsilon: float | None, audited: int) -> dict[str, Any]:
+def _people_at_level(
+    rng: np.random.Generator, margins: np.ndarray, epsilon: float | None, audited: int
+) -> dict[str, Any]:
     """Return the columns of one privacy level from 500 simulated re-trainings."""
     models, people = 500, len(margins)
     noise = 0.15 if epsilon is None else 0.9 / epsilon
@@ -135,7 +137,9 @@ def _people_at_level(rng: np.random.Generator, margins: np.ndarray, epsilon: flo
         "epsilon_upper": _nulls(np.where(has_membership, epsilon or np.nan, np.nan)),
         "epsilon_lower": _nulls(np.maximum(2 * np.arctanh(np.clip(advantage - 0.15, -0.9, 0.9)), 0)),
         "membership_advantage": _nulls(advantage),
-        "reconstruction": _nulls(np.where(has_membership, 0.4 / (epsilon or 8) * rng.uniform(0.6, 1.4, people), np.nan)),
+        "reconstruction": _nulls(
+            np.where(has_membership, 0.4 / (epsilon or 8) * rng.uniform(0.6, 1.4, people), np.nan)
+        ),
         "rank_disagreement": _ranks(disagreement),
         "rank_membership": _ranks(advantage),
         "ranked": {"disagreement": people, "membership": audited},
@@ -159,7 +163,11 @@ def _ranks(values: np.ndarray) -> list[int | None]:
 def _level(epsilon: float | None, columns: dict[str, Any], labels: np.ndarray) -> dict[str, Any]:
     """Return one privacy level's numbers from its people."""
     disagreement = np.array(columns["disagreement"])
-    accuracy = float(np.mean(np.where(np.array(columns["predicted"]) == labels, columns["agreement"], 1 - np.array(columns["agreement"]))))
+    accuracy = float(
+        np.mean(
+            np.where(np.array(columns["predicted"]) == labels, columns["agreement"], 1 - np.array(columns["agreement"]))
+        )
+    )
     rates = np.geomspace(1e-3, 1, 60)
     power = 0.35 * np.tanh((epsilon or 4) / 2)
     guarantee = {
@@ -270,7 +278,10 @@ def _glossary() -> list[dict[str, str]]:
     """Return a few words explained."""
     return [
         {"term": "ε (epsilon)", "meaning": "How much a model may tell about one person; smaller is more private."},
-        {"term": "Disagreement", "meaning": "Twice the chance that two re-trainings decide differently: 0 never, 1 a coin toss."},
+        {
+            "term": "Disagreement",
+            "meaning": "Twice the chance that two re-trainings decide differently: 0 never, 1 a coin toss.",
+        },
         {"term": "Membership attack", "meaning": "Telling from the model whether a person was in its training data."},
         {"term": "Reconstruction bound", "meaning": "The least mean squared error of guessing a person's features."},
     ]

@@ -65,6 +65,18 @@ def filled(path, grid=GRID):
 
 
 @pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A filled store, to copy: copying is faster than training."""
+    return filled(tmp_path_factory.mktemp("stores") / "template").path
+
+
+@pytest.fixture
+def ready(tmp_path, template):
+    """A filled store of one's own."""
+    return shutil.copytree(template, tmp_path / "ready")
+
+
+@pytest.fixture(scope="module")
 def truth():
     """The records of the largest grid here, trained in memory."""
     return fill(MemoryStore(plan_for(Grid(seeds=8, neighbours=6)))).dataset()
@@ -106,12 +118,12 @@ def test_a_run_killed_between_data_and_marker_misses_the_chunk(tmp_path, monkeyp
     assert same_bits(filled(tmp_path).dataset(), truth)
 
 
-def test_a_chunk_that_is_written_again_is_not_done_meanwhile(tmp_path, monkeypatch):
-    folder = filled(tmp_path)
+def test_a_chunk_that_is_written_again_is_not_done_meanwhile(ready, monkeypatch):
+    folder = opened(ready)
     monkeypatch.setattr(FolderStore, "_sync", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         fill(folder, [Chunk(0, 0)])
-    assert opened(tmp_path).missing() == [Chunk(0, 0)]
+    assert opened(ready).missing() == [Chunk(0, 0)]
 
 
 def test_the_marker_is_written_after_every_file_and_folder_is_on_the_disk(tmp_path, monkeypatch):
@@ -129,21 +141,19 @@ def test_the_marker_is_written_after_every_file_and_folder_is_on_the_disk(tmp_pa
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"plan": "another"}'])
-def test_a_marker_that_is_not_this_plans_counts_for_nothing(tmp_path, text):
-    filled(tmp_path)
-    marker = tmp_path / "done" / "1-0.json"
+def test_a_marker_that_is_not_this_plans_counts_for_nothing(ready, text):
+    marker = ready / "done" / "1-0.json"
     if text == '{"plan": "another"}':
         text = json.dumps(json.loads(marker.read_text()) | {"plan": "another"})
     marker.write_text(text)
-    assert opened(tmp_path).missing() == [Chunk(1, 0)]
+    assert opened(ready).missing() == [Chunk(1, 0)]
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60])
-def test_a_truncated_marker_counts_for_nothing(tmp_path, cut):
-    filled(tmp_path)
-    marker = tmp_path / "done" / "2-1.json"
+def test_a_truncated_marker_counts_for_nothing(ready, cut):
+    marker = ready / "done" / "2-1.json"
     marker.write_text(marker.read_text()[:-cut])
-    assert opened(tmp_path).missing() == [Chunk(2, 1)]
+    assert opened(ready).missing() == [Chunk(2, 1)]
 
 
 def test_growth_misses_what_is_new_and_keeps_what_exists(tmp_path, truth):
@@ -281,12 +291,11 @@ def test_a_plan_that_cannot_be_read_is_refused(tmp_path, text):
         train(table(), MECHANISM, grid=GRID, store=tmp_path)
 
 
-def test_a_plan_of_another_format_is_refused(tmp_path):
-    filled(tmp_path)
-    plan = json.loads((tmp_path / "plan.json").read_text())
-    (tmp_path / "plan.json").write_text(json.dumps(plan | {"format": 99}))
+def test_a_plan_of_another_format_is_refused(ready):
+    plan = json.loads((ready / "plan.json").read_text())
+    (ready / "plan.json").write_text(json.dumps(plan | {"format": 99}))
     with pytest.raises(SeedscopeError, match="has format 99, this version reads 1"):
-        train(table(), MECHANISM, grid=GRID, store=tmp_path)
+        train(table(), MECHANISM, grid=GRID, store=ready)
 
 
 def test_a_file_as_store_is_refused(tmp_path):
@@ -348,15 +357,14 @@ def test_a_store_that_another_run_holds_is_refused(tmp_path):
     assert filled(tmp_path).missing() == []
 
 
-def test_a_crash_releases_the_lock(tmp_path):
-    filled(tmp_path)
+def test_a_crash_releases_the_lock(ready):
     code = "import fcntl, sys, time; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "lock")], stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen([sys.executable, "-c", code, str(ready / "lock")], stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(SeedscopeError, match="another run is writing to"):
-            opened(tmp_path)
+            opened(ready)
         holder.send_signal(signal.SIGKILL)
-    assert opened(tmp_path).missing() == []
+    assert opened(ready).missing() == []
 
 
 def chunk_file(path, name, chunk):
@@ -384,19 +392,18 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", ["weights", "scores", "gradient_norms"])
-def test_verify_finds_a_damaged_chunk_and_training_mends_it(tmp_path, truth, name, damage):
-    folder = filled(tmp_path)
+def test_verify_finds_a_damaged_chunk_and_training_mends_it(ready, truth, name, damage):
+    folder = opened(ready)
     assert folder.verify() == []
-    DAMAGE[damage](chunk_file(tmp_path, name, "1-0"))
-    assert opened(tmp_path).verify() == [Chunk(1, 0)]
-    assert opened(tmp_path).missing() == [Chunk(1, 0)]
-    assert same_bits(filled(tmp_path).dataset(), truth)
+    DAMAGE[damage](chunk_file(ready, name, "1-0"))
+    assert opened(ready).verify() == [Chunk(1, 0)]
+    assert opened(ready).missing() == [Chunk(1, 0)]
+    assert same_bits(filled(ready).dataset(), truth)
 
 
-def test_verify_finds_a_whole_chunk_in_the_wrong_place(tmp_path):
-    filled(tmp_path)
-    shutil.copy(chunk_file(tmp_path, "weights", "0-0"), chunk_file(tmp_path, "weights", "1-0"))
-    assert opened(tmp_path).verify() == [Chunk(1, 0)]
+def test_verify_finds_a_whole_chunk_in_the_wrong_place(ready):
+    shutil.copy(chunk_file(ready, "weights", "0-0"), chunk_file(ready, "weights", "1-0"))
+    assert opened(ready).verify() == [Chunk(1, 0)]
 
 
 def test_verify_does_not_blame_chunks_for_an_interrupted_growth(tmp_path):
@@ -422,17 +429,15 @@ def test_train_with_verify_mends_a_store(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["seed", "neighbour", "example_part", "example_row"])
-def test_a_run_killed_while_it_wrote_coordinates_is_mended(tmp_path, truth, name):
-    filled(tmp_path)
-    shutil.rmtree(tmp_path / "models.zarr" / name / "c")
-    assert same_bits(filled(tmp_path).dataset(), truth)
+def test_a_run_killed_while_it_wrote_coordinates_is_mended(ready, truth, name):
+    shutil.rmtree(ready / "models.zarr" / name / "c")
+    assert same_bits(filled(ready).dataset(), truth)
 
 
-def test_a_run_killed_while_it_grew_the_arrays_leaves_the_smaller_grid_usable(tmp_path, truth):
-    filled(tmp_path)
-    array = zarr.open_group(tmp_path / "models.zarr", mode="r+")["weights"]
+def test_a_run_killed_while_it_grew_the_arrays_leaves_the_smaller_grid_usable(ready, truth):
+    array = zarr.open_group(ready / "models.zarr", mode="r+")["weights"]
     array.resize((8, 7, *array.shape[2:]))
-    assert same_bits(filled(tmp_path).dataset(), truth)
+    assert same_bits(filled(ready).dataset(), truth)
 
 
 def test_opening_needs_only_xarray(tmp_path):

@@ -70,6 +70,10 @@ class Ensemble:
         """Log-losses on the probe examples."""
         return self.dataset["losses"]
 
+    def texts(self, name: str) -> np.ndarray:
+        """Return a coordinate of texts, such as "person_id", as plain strings however it was stored."""
+        return np.array(self.dataset[name].values.tolist(), dtype=str)
+
     @property
     def models(self) -> int:
         """How many models there are."""

@@ -208,17 +208,32 @@ def _intrinsic(found: Any) -> dict[str, Any]:
 def _people(audit: Audit) -> dict[str, Any]:
     """Return the people on the page, column by column."""
     shown, selection = people_module.shown_people(audit.levels)
-    data, names = audit.levels[0].ensemble.dataset, _description(audit)["data"]["groups"]
-    groups = [np.unique(data[f"group_{k}"].values.astype(str), return_inverse=True)[1] for k in range(len(names))]
+    ensemble = audit.levels[0].ensemble
+    attributes = range(len(_description(audit)["data"]["groups"]))
+    groups = [np.unique(ensemble.texts(f"group_{k}"), return_inverse=True)[1] for k in attributes]
     return {
-        "total": int(data.sizes["person"]),
+        "total": int(ensemble.dataset.sizes["person"]),
         "shown": len(shown),
         "selection": selection,
-        "id": data["person_id"].values.astype(str)[shown].tolist(),
-        "part": data["person_part"].values.astype(str)[shown].tolist(),
-        "label": data["person_label"].values[shown].tolist(),
+        "kinds": _kinds(audit.confidence),
+        "id": ensemble.texts("person_id")[shown].tolist(),
+        "part": ensemble.texts("person_part")[shown].tolist(),
+        "label": ensemble.dataset["person_label"].values[shown].tolist(),
         "groups": [codes[shown].tolist() for codes in groups],
         "levels": [_person_columns(level, shown) for level in audit.levels],
+    }
+
+
+def _kinds(confidence: float) -> dict[str, Any]:
+    """Return of which kind the numbers in each of the people's columns are."""
+    statistical = {"kind": "statistical", "confidence": confidence}
+    return {
+        "agreement": {"kind": "estimate"},
+        "disagreement": {**statistical, "note": "for all people of a part at once"},
+        "epsilon_upper": {"kind": "proved"},
+        "epsilon_lower": {**statistical, "note": "for each person alone"},
+        "membership_advantage": {"kind": "estimate"},
+        "reconstruction": {"kind": "proved"},
     }
 
 
@@ -234,7 +249,7 @@ def _groups(audit: Audit) -> list[dict[str, Any]]:
     found = []
     for k, name in enumerate(_description(audit)["data"]["groups"]):
         first = audit.levels[0].multiplicity.groups[name]
-        names = np.unique(audit.levels[0].ensemble.dataset[f"group_{k}"].values.astype(str)).tolist()
+        names = np.unique(audit.levels[0].ensemble.texts(f"group_{k}")).tolist()
         counts = {one.name: one.examples for one in first.groups}
         small = [one for one in names if counts.get(one, 0) < 2]
         note = f"Fewer than two test people, so no interval over people: {', '.join(small)}." if small else ""
@@ -253,7 +268,7 @@ def _group_level(level: Level, name: str, names: list[str]) -> dict[str, Any]:
     comparison = level.multiplicity.groups[name]
     means = {one.name: one.population or one.disagreement for one in comparison.groups}
     k = level.ensemble.description["data"]["groups"].index(name)
-    group = level.ensemble.dataset[f"group_{k}"].values.astype(str)[level.tested]
+    group = level.ensemble.texts(f"group_{k}")[level.tested]
     label = level.ensemble.dataset["person_label"].values[level.tested]
     right = level.multiplicity.consensus == label
     values = [float(one) for one in means.values()]

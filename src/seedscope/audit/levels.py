@@ -111,7 +111,7 @@ def examine(base: Ensemble, shadows: Ensemble | None = None, *, confidence: floa
 
 def scored(ensemble: Ensemble, part: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the people of a part, the base models' scores [model, person(, class)] and the labels."""
-    chosen = np.flatnonzero(ensemble.dataset["example_part"].values.astype(str) == part)
+    chosen = np.flatnonzero(ensemble.texts("example_part") == part)
     require(len(chosen), f"an audit needs scores on {part!r}; add it to Records(probes=…) and train again.")
     here = ensemble.dataset.isel(example=chosen, init=-1).sel(neighbour=BASE)
     return here["example_person"].values, _last_step(here["scores"]).values, here["example_label"].values
@@ -130,7 +130,7 @@ def _multiplicity_of_audited(
 def _groups(ensemble: Ensemble, people: np.ndarray) -> dict[str, np.ndarray]:
     """Return each group attribute's value for these people."""
     names = ensemble.description["data"]["groups"]
-    return {name: ensemble.dataset[f"group_{k}"].values.astype(str)[people] for k, name in enumerate(names)}
+    return {name: ensemble.texts(f"group_{k}")[people] for k, name in enumerate(names)}
 
 
 def _accuracies(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -144,7 +144,7 @@ def _membership(
 ) -> tuple[np.ndarray, MembershipTests | None]:
     """Return the people whose membership was attacked, and the attacks, from models with and without each."""
     seeds, neighbours = ensemble.dataset.sizes["seed"], ensemble.dataset.sizes["neighbour"] - 1
-    part = ensemble.dataset["example_part"].values.astype(str)
+    part = ensemble.texts("example_part")
     nobody = np.zeros(0, int)
     if neighbours == 0 or not (part == "neighbour").any():
         left_out.append(LeftOut("membership", "no models without a person were trained; use --neighbours."))
@@ -161,7 +161,7 @@ def _membership(
 def paired_losses(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
     """Return losses [seed, person] on each neighbour's row: of models with that row, and of models without it."""
     dataset = ensemble.dataset
-    own = np.flatnonzero(dataset["example_part"].values.astype(str) == "neighbour")
+    own = np.flatnonzero(ensemble.texts("example_part") == "neighbour")
     losses = _last_step(dataset["losses"].isel(init=-1)).isel(example=own).values  # [seed, neighbour, person]
     person = np.arange(len(own))
     return losses[:, 0], losses[:, person + 1, person]

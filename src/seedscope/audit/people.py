@@ -37,7 +37,7 @@ def columns(level: Level) -> dict[str, np.ndarray]:
         for name, attribute in ATTACKS.items():
             found[name][level.audited] = getattr(level.membership, attribute)
     if level.proved_epsilon is not None:
-        found["epsilon_upper"][level.ensemble.dataset["person_part"].values.astype(str) == "train"] = (
+        found["epsilon_upper"][level.ensemble.texts("person_part") == "train"] = (
             level.proved_epsilon
         )
     found["rank_disagreement"] = _ranks(found["disagreement"])
@@ -49,15 +49,16 @@ def individuals(levels: Sequence[Level]) -> pandas.DataFrame:
     """Return a table with a row for every input row, in the original order, and each level's columns side by side."""
     import pandas
 
-    first = levels[0].ensemble
-    data, classes = first.dataset, np.array(first.description["data"]["classes"])
+    ensemble = levels[0].ensemble
+    described = ensemble.description["data"]
+    classes = np.array(described["classes"])
     table: dict[str, Any] = {
-        "id": data["person_id"].values.astype(str),
-        "part": data["person_part"].values.astype(str),
-        "label": classes[data["person_label"].values],
+        "id": ensemble.texts("person_id"),
+        "part": ensemble.texts("person_part"),
+        "label": classes[ensemble.dataset["person_label"].values],
     }
-    for k, name in enumerate(first.description["data"]["groups"]):
-        table[f"group: {name}"] = data[f"group_{k}"].values.astype(str)
+    for k, name in enumerate(described["groups"]):
+        table[f"group: {name}"] = ensemble.texts(f"group_{k}")
     for level in levels:
         for name, values in columns(level).items():
             shown = _class_names(values, classes) if name == "predicted" else values

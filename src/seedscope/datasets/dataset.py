@@ -108,12 +108,14 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A checksum of everything that can change a trained model or its scores."""
+        """A checksum of everything that can change a trained model or what is reported about a person."""
         digest = hashlib.sha256(repr((self.name, self.feature_names, self.class_names, self.spare)).encode())
         for part in (self.train, self.test):
             for values in (part.features, part.labels):
                 digest.update(str((values.shape, values.dtype)).encode())
                 digest.update(np.ascontiguousarray(values).view(np.uint8).data)
+            for texts in (part.ids, *part.groups.values()):
+                digest.update("\0".join(map(str, texts.tolist())).encode())
         return digest.hexdigest()[:16]
 
     def __repr__(self) -> str:

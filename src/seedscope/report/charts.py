@@ -39,7 +39,7 @@ def charts(report: Report, level: int = 0) -> dict[str, Any]:
     """Return the report's charts by name, with their data, at one privacy level.
 
     They show themselves in a notebook and can be saved: `charts(report)["people"].save("people.svg")`, or `.png`.
-    A chart for which the report has no numbers is left out: `people` needs membership numbers, `attack` a curve,
+    A chart for which the report has no numbers is left out: `people` needs membership numbers, `trade_off` several levels, `attack` a curve,
     `groups` groups, `privacy` an ε bounded from a side, and a public report has none.
 
     Args:
@@ -89,7 +89,8 @@ def _draw(report: Report, source: Source) -> dict[str, Any]:
     if has["membership_advantage"]:
         drawn["people"] = _people(report, source)
     drawn["distribution"] = _distribution(report, source)
-    drawn["trade_off"] = _trade_off(report, source)
+    if len(report["levels"]) > 1:
+        drawn["trade_off"] = _trade_off(report, source)
     if any(level["roc"] for level in report["levels"]):
         drawn["attack"] = _attack(report, source)
     if has["epsilon_lower"] or has["epsilon_upper"]:
@@ -168,7 +169,9 @@ def _trade_off(report: Report, source: Source) -> alt.LayerChart:
     axis = alt.Axis(values=list(range(last + 1)), labelExpr="labels[datum.value]", grid=False, labelLimit=90)
     x = alt.X("level:Q").title("Privacy level").axis(axis).scale(domain=[-0.35, last + 0.35], nice=False)
     y = alt.Y("value:Q").title(None).scale(domain=[0, 1], clamp=True)
-    colours = alt.Scale(domain=list(rows.TRADE_OFF.values()), range=[_signal(one) for one in ("third", "accent", "second")])
+    colours = alt.Scale(
+        domain=list(rows.TRADE_OFF.values()), range=[_signal(one) for one in ("third", "accent", "second")]
+    )
     shapes = alt.Scale(domain=list(rows.TRADE_OFF.values()), range=["square", "circle", "triangle-up"])
     legend = alt.Legend(orient="top", title=None, symbolSize=70, labelLimit=150, columns=3)
     colour = alt.Color("quantity:N").scale(colours).legend(legend)
@@ -183,7 +186,9 @@ def _trade_off(report: Report, source: Source) -> alt.LayerChart:
         single.mark_line(color=_signal("accent"), opacity=0.18, strokeWidth=1).properties(data=source("chosen")),
         base.mark_line(strokeWidth=2).properties(data=source("levels")),
         base.mark_rule(strokeWidth=1.5).encode(alt.Y("lower:Q"), alt.Y2("upper:Q")).properties(data=source("levels")),
-        points.encode(alt.Shape("quantity:N").scale(shapes).legend(legend), tooltip=tooltip).properties(data=source("levels")),
+        points.encode(alt.Shape("quantity:N").scale(shapes).legend(legend), tooltip=tooltip).properties(
+            data=source("levels")
+        ),
         single.mark_line(color=_signal("ink"), strokeDash=[3, 3], strokeWidth=2).properties(data=source("focus")),
         height=CHART_HEIGHT,
         description="Accuracy, mean disagreement and attack advantage at each privacy level.",
@@ -197,7 +202,12 @@ def _attack(report: Report, source: Source) -> alt.LayerChart:
     decades = [rate for rate in DECADES if rate >= least * (1 - 1e-9)]
     x = alt.X("false_positive:Q").title("False-positive rate (logarithmic)").scale(scale)
     x = x.axis(format="~g", values=decades, grid=False)
-    y = alt.Y("true_positive:Q").title("True-positive rate (logarithmic)").scale(scale).axis(format="~g", values=decades)
+    y = (
+        alt.Y("true_positive:Q")
+        .title("True-positive rate (logarithmic)")
+        .scale(scale)
+        .axis(format="~g", values=decades)
+    )
     base = alt.Chart(source("roc")).transform_filter("datum.true_positive > 0").encode(x, y, alt.Detail("level:N"))
     now = base.transform_filter("datum.level === level")
     guess = alt.sequence(-60, 1, 1, as_="step")
@@ -210,7 +220,9 @@ def _attack(report: Report, source: Source) -> alt.LayerChart:
     limit = now.transform_filter("isValid(datum.limit)").encode(alt.Y("limit:Q"))
     return alt.layer(
         base.mark_line(color=_signal("neutral"), opacity=0.35, strokeWidth=1.2),
-        chance.mark_line(color=_signal("muted"), strokeDash=[2, 4], strokeWidth=1.2).encode(x, alt.Y("false_positive:Q")),
+        chance.mark_line(color=_signal("muted"), strokeDash=[2, 4], strokeWidth=1.2).encode(
+            x, alt.Y("false_positive:Q")
+        ),
         limit.mark_line(color=_signal("ink"), strokeDash=[6, 3], strokeWidth=1.4, clip=True),
         now.mark_line(color=_signal("accent"), strokeWidth=2.4),
         now.mark_circle(color=_signal("accent"), size=60, opacity=0.001).encode(tooltip=tooltip),
@@ -226,12 +238,22 @@ def _privacy(report: Report, source: Source) -> alt.LayerChart:
     y = alt.Y("epsilon_lower:Q").title("ε of a person")
     sides = alt.Chart().encode(x)
     upper = alt.Y("epsilon_upper:Q").title("ε of a person")
-    line = alt.Chart().mark_rule(color=_signal("neutral"), strokeWidth=1.5, opacity=0.5).encode(x, y, alt.Y2("epsilon_upper:Q"))
+    line = (
+        alt.Chart()
+        .mark_rule(color=_signal("neutral"), strokeWidth=1.5, opacity=0.5)
+        .encode(x, y, alt.Y2("epsilon_upper:Q"))
+    )
     shown = sides.mark_circle(size=30, color=_signal("neutral")).encode(y, tooltip=_person_tooltip())
     most = sides.mark_tick(thickness=1.6, size=6, color=_signal("neutral")).encode(upper)
-    limits = alt.Chart(source("limits")).transform_filter("datum.level === level").mark_rule(strokeDash=[6, 3], strokeWidth=1.4)
+    limits = (
+        alt.Chart(source("limits"))
+        .transform_filter("datum.level === level")
+        .mark_rule(strokeDash=[6, 3], strokeWidth=1.4)
+    )
     dashes = alt.Scale(domain=["proved for everyone", "most that so many seeds can show"], range=[[6, 3], [2, 4]])
-    legend = alt.Legend(orient="top", title=None, symbolType="stroke", labelLimit=260, columns=1, symbolStrokeColor=_signal("ink"))
+    legend = alt.Legend(
+        orient="top", title=None, symbolType="stroke", labelLimit=260, columns=1, symbolStrokeColor=_signal("ink")
+    )
     return alt.layer(
         limits.encode(alt.Y("epsilon:Q"), alt.StrokeDash("limit:N").scale(dashes).legend(legend), color=alt.value(_signal("ink"))),
         line.transform_filter("isValid(datum.epsilon_lower) && isValid(datum.epsilon_upper)").properties(data=source("bounded")),
@@ -246,7 +268,9 @@ def _privacy(report: Report, source: Source) -> alt.LayerChart:
 
 def _groups(report: Report, source: Source) -> alt.LayerChart:
     """Return the mean disagreement of every group with its interval, and the chosen people in their rows."""
-    axis = alt.Axis(labelExpr="names[datum.value]", labelLimit=130, grid=False, ticks=False, domain=False, labelPadding=8)
+    axis = alt.Axis(
+        labelExpr="names[datum.value]", labelLimit=130, grid=False, ticks=False, domain=False, labelPadding=8
+    )
     lines = list(range(len(rows.group_names(report))))
     y = alt.Y("row:O").title(None).axis(axis).scale(domain=lines)
     scale = _disagreement_scale(report)

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from seedscope.errors import SeedscopeError, require
 from seedscope.report import html, tables
@@ -15,7 +15,7 @@ from seedscope.report import html, tables
 if TYPE_CHECKING:
     import pandas as pd
 
-PAGE_NAME, TABLE_NAME = "report.html", "individuals.csv"
+PAGE_NAME, TABLE_NAME, CHARTS_NAME = "report.html", "individuals.csv", "charts"
 MARK = ".seedscope"
 MARK_TEXT = "Seedscope may replace report.html, report.json and individuals.csv in this folder.\n"
 
@@ -59,14 +59,37 @@ def write_report(folder: str | Path, report: Mapping[str, Any], individuals: pd.
         raise _cannot_write(place, error) from error
 
 
-def write_page(folder: str | Path) -> list[Path]:
-    """Write `report.html` again from the folder's `report.json`; return its path."""
-    report = tables.read_report(folder)
-    place = Path(folder) if Path(folder).is_dir() else Path(folder).parent
+def write_page(run: str | Path) -> Path:
+    """Write `report.html` again from a run's `report.json`; return its path."""
+    report = tables.read_report(run)
+    place = _folder(run)
     try:
-        return _rename_into(place, {PAGE_NAME: html.render_page(report)})
+        return _rename_into(place, {PAGE_NAME: html.render_page(report)})[0]
     except OSError as error:
         raise _cannot_write(place, error) from error
+
+
+def write_charts(run: str | Path, picture: Literal["svg", "png"] = "svg") -> list[Path]:
+    """Write every chart of a run at every privacy level as a picture into its folder `charts`; return the paths."""
+    from seedscope.report.charts import charts
+
+    report = tables.read_report(run)
+    place = _folder(run) / CHARTS_NAME
+    paths = []
+    try:
+        place.mkdir(exist_ok=True)
+        for level in range(len(report["levels"])):
+            for name, chart in charts(report, level).items():
+                paths.append(place / f"{name}-{level}.{picture}")
+                chart.save(str(paths[-1]))
+    except OSError as error:
+        raise _cannot_write(place, error) from error
+    return paths
+
+
+def _folder(run: str | Path) -> Path:
+    """Return a run's folder, also if its `report.json` was named."""
+    return Path(run) if Path(run).is_dir() else Path(run).parent
 
 
 def _replace(place: Path, report: dict[str, Any], individuals: pd.DataFrame | None) -> list[Path]:

@@ -80,7 +80,9 @@ def _hash(text: str) -> str:
 def _payload(report: dict[str, Any]) -> dict[str, Any]:
     """Return what the script works with: the report, the charts' specifications and the words for columns."""
     people = {**report["people"], "levels": [_rounded(columns) for columns in report["people"]["levels"]]}
-    quantities = [{"name": one.name, "title": one.title, "meaning": one.meaning, "show": one.show} for one in words.PERSON]
+    quantities = [
+        {"name": one.name, "title": one.title, "meaning": one.meaning, "show": one.show} for one in words.PERSON
+    ]
     return {
         "report": {**report, "people": people},
         "specifications": specifications(report),
@@ -92,7 +94,8 @@ def _payload(report: dict[str, Any]) -> dict[str, Any]:
 def _rounded(columns: dict[str, Any]) -> dict[str, Any]:
     """Return the people's columns with fewer digits."""
     return {
-        name: [_round(one) for one in column] if isinstance(column, list) else column for name, column in columns.items()
+        name: [_round(one) for one in column] if isinstance(column, list) else column
+        for name, column in columns.items()
     }
 
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "seedscope-report", 1
 JSON_NAME = "report.json"
 NOT_PER_PERSON = ("ranked",)  # the one entry of a privacy level's people that is no column
-PUBLIC = ("format", "version", "title", "notice", "glossary")
+PUBLIC = ("format", "version", "title", "glossary")
+PUBLIC_NOTICE = (
+    "It has only facts that do not depend on the data: the mechanism, what is proved about it, what that means."
+)
 PUBLIC_PARTS = {"audited": ("mechanism", "model", "relation"), "provenance": ("seedscope", "versions", "made")}
 PUBLIC_LEVEL = ("label", "epsilon", "delta", "guarantee")
 FORMULA_START = re.compile(r"^[=+\-@\t\r\n＝＋－＠]")
@@ -92,7 +95,7 @@ def public_report(report: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: report[name] for name in PUBLIC}
     parts = {part: {name: report[part][name] for name in names} for part, names in PUBLIC_PARTS.items()}
     levels = [{name: level[name] for name in PUBLIC_LEVEL} for level in report["levels"]]
-    return {**kept, "public": True, **parts, "levels": levels}
+    return {**kept, "public": True, **parts, "levels": levels, "notice": PUBLIC_NOTICE}
 
 
 def write_individuals(path: Path, individuals: pd.DataFrame) -> None:
@@ -173,7 +176,9 @@ def _lengths(report: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
                 yield f"groups.{index}.by_level.{name}", len(part[name]), len(group["levels"])
     for index, level in enumerate(levels):
         curve = level["roc"] or {}
-        yield from ((f"levels.{index}.roc.{name}", len(one), len(curve["false_positive_rate"])) for name, one in curve.items())
+        yield from (
+            (f"levels.{index}.roc.{name}", len(one), len(curve["false_positive_rate"])) for name, one in curve.items()
+        )
 
 
 def _check_positions(report: dict[str, Any]) -> None:

@@ -47,7 +47,9 @@ PERSON = (
 )
 
 LEVEL = (
-    Quantity("accuracy", "Accuracy", "The share of test people decided rightly, on average over re-trainings.", "percent"),
+    Quantity(
+        "accuracy", "Accuracy", "The share of test people decided rightly, on average over re-trainings.", "percent"
+    ),
     Quantity("mean_disagreement", "Mean disagreement", "Disagreement, averaged over people."),
     Quantity(
         "arbitrary_share",
@@ -60,7 +62,9 @@ LEVEL = (
         "Attack advantage",
         "True-positive rate minus false-positive rate of the best membership attack: 0 is guessing, 1 certainty.",
     ),
-    Quantity("epsilon_lower", "ε shown by attack", "The privacy loss of the worst-off audited person is at least this."),
+    Quantity(
+        "epsilon_lower", "ε shown by attack", "The privacy loss of the worst-off audited person is at least this."
+    ),
 )
 
 KINDS = {

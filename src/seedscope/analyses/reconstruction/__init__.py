@@ -1,0 +1,55 @@
+"""Reconstruction: how well any attacker can at best recover a training record, and how well a known attack does."""
+
+from seedscope.analyses.reconstruction.amplification import (
+    amplification_estimate,
+    amplification_factors,
+    amplification_proved,
+)
+from seedscope.analyses.reconstruction.attack import AttackErrors, attack_errors, attack_reconstructions
+from seedscope.analyses.reconstruction.divergence import (
+    SMOOTH_CLIPPING_BOUND,
+    dpsgd_rdp,
+    gaussian_rdp,
+    pure_epsilon_rdp,
+)
+from seedscope.analyses.reconstruction.error_bounds import (
+    feature_error_lower,
+    fisher_error_lower,
+    fisher_matrix_error_lower,
+    rdp_error_lower,
+    rdp_feature_error_lower,
+)
+from seedscope.analyses.reconstruction.leakage import Leakage, average_traces, logistic_leakage
+from seedscope.analyses.reconstruction.logistic import (
+    logistic_dfil,
+    logistic_feature_information,
+    logistic_fisher_information,
+    logistic_spectral_norm,
+)
+from seedscope.analyses.reconstruction.robustness import reconstruction_success_upper
+
+__all__ = [
+    "SMOOTH_CLIPPING_BOUND",
+    "AttackErrors",
+    "Leakage",
+    "amplification_estimate",
+    "amplification_factors",
+    "amplification_proved",
+    "attack_errors",
+    "attack_reconstructions",
+    "average_traces",
+    "dpsgd_rdp",
+    "feature_error_lower",
+    "fisher_error_lower",
+    "fisher_matrix_error_lower",
+    "gaussian_rdp",
+    "logistic_dfil",
+    "logistic_feature_information",
+    "logistic_fisher_information",
+    "logistic_leakage",
+    "logistic_spectral_norm",
+    "pure_epsilon_rdp",
+    "rdp_error_lower",
+    "rdp_feature_error_lower",
+    "reconstruction_success_upper",
+]

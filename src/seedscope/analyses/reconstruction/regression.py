@@ -1,0 +1,106 @@
+"""A regularised logistic regression with its checked arguments: rows with bias, labels, weights, private columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seedscope.errors import require, require_positive
+
+_BLOCK = 4096  # rows of a block of the Hessian's sum
+_SHARE = 0.01  # of a two-valued column's rows that must have the rarer value for it to count as discrete
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Rows [record, weight], a bias column of ones last where the weights have a bias; weights; λ per weight.
+
+    `private` are the columns that the attacker does not know. The objective is `mean log-loss + ½ Σ λ_j w_j²`.
+    """
+
+    rows: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    penalty: np.ndarray
+    private: np.ndarray
+
+    @classmethod
+    def of(
+        cls, features: ArrayLike, labels: ArrayLike, weights: ArrayLike, l2: ArrayLike, private: ArrayLike | None
+    ) -> Regression:
+        """Return the regression of checked arguments; see `logistic_dfil`."""
+        x, y, w = np.asarray(features), np.asarray(labels, float), np.asarray(weights, float)
+        require(x.ndim >= 2 and len(x) > 0, f"features must be [record, feature], got shape {x.shape}.")
+        x = x.reshape(len(x), -1)
+        require(y.shape == (len(x),), f"labels must be one per record, {len(x)}, got shape {y.shape}.")
+        require((y == 0) | (y == 1), "labels must be 0 or 1.")
+        count = x.shape[1]
+        require(
+            w.shape in ((count,), (count + 1,)),
+            f"weights must have one entry per feature, {count}, or one more for the bias, got shape {w.shape}.",
+        )
+        require_positive("l2", l2)
+        rows = np.ones((len(x), len(w)))
+        rows[:, :count] = x
+        require(np.isfinite(rows).all() and np.isfinite(w).all(), "features and weights must be finite.")
+        return cls(rows, y, w, np.broadcast_to(np.asarray(l2, float), w.shape), _columns(private, count))
+
+    def scores(self) -> np.ndarray:
+        """Return the probability s of class 1 of every record."""
+        from scipy.special import expit
+
+        return expit(self.rows @ self.weights)
+
+    def residuals(self) -> np.ndarray:
+        """Return r = s − y, without cancellation where s is near 1."""
+        from scipy.special import expit
+
+        signs = 2 * self.labels - 1
+        return -signs * expit(-signs * (self.rows @ self.weights))
+
+    def curvatures(self) -> np.ndarray:
+        """Return s(1 − s)."""
+        residuals = np.abs(self.residuals())
+        return residuals * (1 - residuals)
+
+    def gradient(self) -> np.ndarray:
+        """Return the gradient of the mean objective."""
+        return self.residuals() @ self.rows / len(self.rows) + self.penalty * self.weights
+
+    def hessian(self) -> np.ndarray:
+        """Return the Hessian of the mean objective, penalty included."""
+        curvatures, total = self.curvatures() / len(self.rows), np.diag(self.penalty)
+        for start in range(0, len(self.rows), _BLOCK):
+            block = self.rows[start : start + _BLOCK]
+            total += (block * curvatures[start : start + _BLOCK, None]).T @ block
+        return total
+
+    def require_continuous(self) -> None:
+        """Raise if a private column has only two values, as an encoded category has."""
+        columns = self.rows[:, self.private]
+        low, high = columns.min(axis=0), columns.max(axis=0)
+        share = (columns == high).mean(axis=0)
+        two = ((columns == low) | (columns == high)).all(axis=0) & (share >= _SHARE) & (share <= 1 - _SHARE)
+        found = self.private[two]
+        values = f"{low[two][0]:g} and {high[two][0]:g}" if two.any() else ""
+        require(
+            len(found) == 0,
+            f"private columns must be continuous, but column {found[:1]} has only the values {values}: squared error says "
+            "nothing about a category; leave it out of private, or bound it by reconstruction_success_upper.",
+        )
+
+
+def _columns(private: ArrayLike | None, count: int) -> np.ndarray:
+    """Return the private columns' numbers; all by default."""
+    columns = np.arange(count) if private is None else np.atleast_1d(np.asarray(private))
+    if columns.dtype == bool:
+        require(columns.shape == (count,), f"a mask of private columns must have {count} entries, got {columns.shape}.")
+        columns = np.flatnonzero(columns)
+    good = columns.ndim == 1 and columns.dtype.kind in "iu" and columns.size > 0
+    require(good, f"private must be columns' numbers, at least one, got {private!r}.")
+    within = (columns >= 0) & (columns < count)
+    require(within, f"private columns must be between 0 and {count - 1}, got {columns}.")
+    require(len(np.unique(columns)) == len(columns), "private must name each column once.")
+    return columns

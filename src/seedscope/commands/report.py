@@ -1,0 +1,39 @@
+"""`seedscope report`: make a run's page again, and its charts as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seedscope.commands.options import Json, print_json
+from seedscope.errors import require
+
+FORMATS = ("svg", "png")
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that 'seedscope audit' wrote.")],
+    charts: Annotated[str | None, typer.Option(help="Also write the charts as pictures: svg or png.")] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make the page again from a run's report.json, without training anything.
+
+    \b
+    Examples:
+      seedscope report runs/breast-cancer
+      seedscope report runs/breast-cancer --charts svg --open
+    """
+    require(charts is None or charts in FORMATS, f"--charts must be one of {', '.join(FORMATS)}, got {charts!r}.")
+    from seedscope.report.folder import write_charts, write_page
+
+    written = write_page(run)
+    pictures = [] if charts is None else write_charts(run, charts)
+    if as_json:
+        print_json({"page": str(written), "charts": [str(path) for path in pictures]})
+    for path in () if as_json else (written, *pictures):
+        typer.echo(f"Written: {path}")
+    if open_page:
+        typer.launch(written.resolve().as_uri())

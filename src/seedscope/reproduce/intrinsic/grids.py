@@ -1,0 +1,177 @@
+"""Trains one grid of the papers and computes everything that their tables and figures show of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import seedscope as ss
+from seedscope.analyses.intrinsic import (
+    AugmentedUtility,
+    Clusters,
+    Growth,
+    IntrinsicPrivacy,
+    SeedAndDataDistances,
+    augmented_utility,
+    checkpoint_weights,
+    cluster_models,
+    data_distances,
+    distances_along_training,
+    intrinsic_privacy,
+    linear_accuracy,
+    maximum_growth,
+    sensitivity_bound_of,
+    variability_growth,
+)
+from seedscope.number import Number
+from seedscope.progress import model_progress
+from seedscope.reproduce.intrinsic.settings import Setting, Size
+
+CHECKPOINTS = 10
+KEPT = 5000  # distances of each kind that are kept to draw
+SCORED = 25  # models whose accuracy on the test part is averaged
+BOUND_POINTS = 200  # of the theoretical bound's stairs in Figure 2
+NUMBERS_AT_ONCE = 1 << 25  # of all layers of the models that are scored together
+UTILITIES = ((1.0, "bound"), (1.0, "empirical"), (0.5, "bound"), (0.5, "empirical"))
+PERTURBED = {"small": 100, "paper": 500}  # models to which noise is added
+
+
+@dataclass(frozen=True, eq=False)
+class GridOutcome:
+    """What the papers show of one grid: numbers with varied initialisation, distances with both.
+
+    `accuracy` [model] is of models of the base data set; `bounds` has the proved sensitivity bound by step where there
+    is one; `utilities` are by (ε, sensitivity); `distances` by (init, step).
+    """
+
+    setting: Setting
+    size: Size
+    privacy: IntrinsicPrivacy
+    distances: Mapping[tuple[str, int], SeedAndDataDistances]
+    bounds: Mapping[int, float]
+    accuracy: np.ndarray
+    clusters: Clusters
+    sensitivity_growth: Growth
+    variability_growth: Mapping[str, Growth]
+    utilities: Mapping[tuple[float, str], AugmentedUtility]
+
+    def at_the_end(self, init: str) -> SeedAndDataDistances:
+        """Return the distances between final weights."""
+        return self.distances[init, self.setting.steps]
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a study is run: its scale, its folder, the processes it may use, and whether it shows progress."""
+
+    scale: str
+    out: Path
+    jobs: int | None = None
+    quiet: bool = False
+
+    def store(self, name: str) -> Path | None:
+        """Return the folder that keeps a grid's models: at the papers' sizes, so that a run can be resumed."""
+        return self.out / "stores" / name if self.scale == "paper" else None
+
+
+def study_grid(setting: Setting, data: ss.Dataset, run: Run, size: Size | None = None) -> GridOutcome:
+    """Train a grid (by default of the run's scale) and return what the papers show of it."""
+    size = size or setting.size(run.scale)
+    return analysed(setting, data, size, trained(setting, data, size, run), PERTURBED[run.scale])
+
+
+def trained(setting: Setting, data: ss.Dataset, size: Size, run: Run) -> ss.Ensemble:
+    """Return the grid's models: weights at checkpoints, no scores, which would be many times larger."""
+    grid = ss.Grid(size.seeds, size.datasets - 1, init="both", checkpoints=CHECKPOINTS)
+    with model_progress(f"{setting.name:>31}", run.quiet) as progress:
+        return ss.train(
+            data,
+            setting.mechanism,
+            model=setting.network,
+            grid=grid,
+            records=ss.Records(probes=()),
+            store=run.store(setting.name),
+            jobs=run.jobs,
+            progress=progress,
+        )
+
+
+def analysed(
+    setting: Setting, data: ss.Dataset, size: Size, ensemble: ss.Ensemble, perturbed: int = 500
+) -> GridOutcome:
+    """Return everything that the papers show of a trained grid; noise is added to `perturbed` of its models."""
+    privacy = intrinsic_privacy(ensemble)
+    weights = checkpoint_weights(ensemble)  # varied initialisation, final: [seed, data set, parameter]
+    return GridOutcome(
+        setting=setting,
+        size=size,
+        privacy=privacy,
+        distances=distances_along_training(ensemble, keep=KEPT),
+        bounds=bounds_along_training(ensemble.description, setting.steps),
+        accuracy=accuracies(setting.network, data, weights[:SCORED, 0]),
+        clusters=cluster_models(weights),
+        sensitivity_growth=maximum_growth(data_distances(weights, strict=False)),
+        variability_growth=variability_growth(weights),
+        utilities=utilities(data, weights, privacy, perturbed) if setting.model == "logistic" else {},
+    )
+
+
+def bounds_along_training(description: Mapping[str, Any], steps: int) -> dict[int, float]:
+    """Return the proved sensitivity bound by step; nothing where it is refused."""
+    asked = np.unique(np.linspace(1, steps, BOUND_POINTS).astype(int)).tolist()
+    found = {step: sensitivity_bound_of(description, step) for step in asked}
+    return {step: bound.value for step, bound in found.items() if isinstance(bound, Number)}
+
+
+def accuracies(model: Any, data: ss.Dataset, weights: np.ndarray) -> np.ndarray:
+    """Return the accuracy on the test part [model] of models given by their weights [model, parameter]."""
+    from seedscope.models import network_of
+    from seedscope.training import score_block
+
+    network = network_of(model, data.features.shape[1:], data.classes)
+    rows, labels = scaled_test_rows(data).astype(np.float32), data.test_labels
+    size = max(1, NUMBERS_AT_ONCE // (16 * len(weights) * prod(rows.shape[1:])))
+    right = np.zeros(len(weights))
+    for start in range(0, len(rows), size):
+        some = slice(start, start + size)
+        probes = (rows[some], labels[some].astype(np.float32))
+        scores = np.asarray(score_block(network, weights[None], probes)["scores"])[0]
+        predicted = scores > 0.5 if scores.ndim == 2 else scores.argmax(-1)
+        right += (predicted == labels[some]).sum(1)
+    return right / len(rows)
+
+
+def scaled_test_rows(data: ss.Dataset) -> np.ndarray:
+    """Return the test part's features, scaled as for training."""
+    from seedscope.scaling import default_scaling
+
+    return default_scaling(data).fit(data).apply(data.test_features)
+
+
+def utilities(
+    data: ss.Dataset, weights: np.ndarray, privacy: IntrinsicPrivacy, models: int
+) -> dict[tuple[float, str], AugmentedUtility]:
+    """Return the accuracies without, with all and with less noise, for models drawn at random from the grid."""
+    every = weights.reshape(-1, weights.shape[-1])
+    chosen = every[np.random.default_rng(0).permutation(len(every))[:models]]
+    accuracy = linear_accuracy(scaled_test_rows(data), data.test_labels)
+    bound = privacy.sensitivity_bound
+    sensitivities = {"empirical": privacy.sensitivity_all_pairs.value} | ({"bound": bound.value} if bound else {})
+    return {
+        (epsilon, name): augmented_utility(
+            chosen,
+            accuracy,
+            sensitivity=sensitivities[name],
+            noise_intrinsic=privacy.variability_flat.value,
+            epsilon=epsilon,
+            delta=privacy.delta.value,
+            formula="classical",  # as in the papers' tables
+        )
+        for epsilon, name in UTILITIES
+        if name in sensitivities
+    }

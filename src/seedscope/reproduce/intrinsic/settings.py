@@ -1,0 +1,113 @@
+"""What the two papers trained: data, models, hyper-parameters and the sizes of their grids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import seedscope as ss
+from seedscope.reproduce.comparison import paper_numbers
+
+BINARY = ("mnist-binary", "adult", "forest", "cifar2")
+IMAGES, ATTACKED = "mnist", "cifar10-small"
+KNOWN = (*BINARY, IMAGES, ATTACKED)
+PUBLISHED = {
+    (row["place"], row["data"], row["setting"], row["quantity"]): float(row["value"])
+    for row in paper_numbers("intrinsic")
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many seeds and data sets, the base among them, a grid has; each is trained with both initialisations."""
+
+    seeds: int
+    datasets: int
+
+    @property
+    def models(self) -> int:
+        """How many models that is."""
+        return 2 * self.seeds * self.datasets
+
+
+SMALL = {"logistic": Size(40, 30), "mlp": Size(20, 16), "cnn": Size(4, 3)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One grid of a paper: what is trained on which data, and the size that the paper had."""
+
+    data: str
+    model: str  # "logistic", "mlp" or "cnn"
+    learning_rate: float
+    batch_size: int
+    steps: int
+    paper: Size
+    hidden: int = 10
+    features: str = ""  # another reduction of the images than the data set's own
+
+    @property
+    def name(self) -> str:
+        """The name of the grid, and of the folder of its models."""
+        return "-".join(filter(None, (self.data, self.features, self.model)))
+
+    @property
+    def mechanism(self) -> ss.SGD:
+        """How it is trained."""
+        return ss.SGD(self.learning_rate, self.batch_size, self.steps)
+
+    @property
+    def network(self) -> Any:
+        """The model that is trained."""
+        return {"logistic": ss.logistic(), "mlp": ss.mlp(self.hidden), "cnn": ss.small_cnn()}[self.model]
+
+    @property
+    def comparable_with_ip2(self) -> bool:
+        """Whether IP2 used the same features: its CIFAR2 is an embedding by a ResNet."""
+        return self.data != "cifar2"
+
+    def size(self, scale: str) -> Size:
+        """Return the size of the grid at a scale, "small" or "paper"."""
+        return self.paper if scale == "paper" else SMALL[self.model]
+
+    def load(self) -> ss.Dataset:
+        """Return the data, prepared as in the paper."""
+        if self.model == "cnn":
+            return ss.load(self.data, validation=True)
+        return ss.load(self.data, features=self.features) if self.features else ss.load(self.data)
+
+
+# IP1 Table 2 (CIFAR2 by principal components), sizes of IP2 Table 3. The papers' grids are ragged: its seeds and data
+# sets are averages. Ours are full, with at least as many seeds, data sets and models.
+SETTINGS = (
+    Setting("mnist-binary", "logistic", 0.5, 32, 1850, Size(100, 99)),
+    Setting("mnist-binary", "mlp", 0.5, 32, 4750, Size(138, 36)),
+    Setting("adult", "logistic", 0.5, 32, 3400, Size(126, 102)),
+    Setting("adult", "mlp", 0.5, 32, 1850, Size(101, 56), hidden=8),
+    Setting("forest", "logistic", 1.0, 50, 8400, Size(160, 65)),
+    Setting("forest", "mlp", 0.5, 50, 3500, Size(101, 56)),
+    Setting("cifar2", "logistic", 0.5, 32, 2000, Size(103, 49)),
+    Setting("cifar2", "mlp", 0.5, 32, 2500, Size(124, 40)),
+)
+# IP1 Table 5: the same as the first with other features. The paper does not say how its models are spread.
+VARIANTS = (
+    Setting("mnist-binary", "logistic", 0.5, 32, 1850, Size(100, 74), features="random-projection"),
+    Setting("mnist-binary", "logistic", 0.5, 32, 1850, Size(50, 50), features="crop"),
+)
+CONVOLUTIONAL = Setting(IMAGES, "cnn", 0.1, 32, 1000, Size(40, 40))  # IP1 D.3
+
+
+@dataclass(frozen=True)
+class Attack:
+    """The membership attack of IP2 §8: so many models of one network, attacked at several steps."""
+
+    data: str = ATTACKED
+    learning_rate: float = 0.1
+    batch_size: int = 32
+    steps: tuple[int, ...] = (2000, 4000, 8000)
+    seeds: int = 1000
+
+    @property
+    def network(self) -> Any:
+        """The network of IP2 Table 8."""
+        return ss.small_vgg()

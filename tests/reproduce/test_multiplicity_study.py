@@ -1,0 +1,184 @@
+"""Re-doing AD: the cells' statistics against slow and trusted ways, the published numbers, and Table 2 within reach."""
+
+import csv
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import seedscope as ss
+from seedscope.mechanisms import Setting
+from seedscope.reproduce import multiplicity as study
+from seedscope.reproduce.comparison import paper_numbers
+from seedscope.reproduce.multiplicity_models import (
+    EPSILONS,
+    SHORTFALLS,
+    TABLES,
+    Cell,
+    bounded_data,
+    linear_scores,
+    outcomes,
+    plane_outcome,
+    plane_points,
+    released_weights,
+    table_outcome,
+    weights_without_noise,
+)
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    """Return a cell's outcome on a table that is always there."""
+    return table_outcome(Cell("breast-cancer", 1.0, study.PAPER, 40))
+
+
+@pytest.fixture(scope="module")
+def planes():
+    """Return outcomes on the synthetic set at a small and a large ε."""
+    return [plane_outcome(Cell("synthetic", epsilon, study.PAPER, 60)) for epsilon in (0.5, 2.5)]
+
+
+def test_table_2_is_complete_in_the_published_numbers():
+    rows = [row for row in paper_numbers("multiplicity") if row["place"] == "AD Table 2"]
+    tabular = {(row["data"], row["setting"], row["quantity"]) for row in rows if row["data"] in TABLES}
+    assert len(tabular) == 4 * len(EPSILONS) * 11
+    assert len(rows) - len(tabular) == 5 * 9
+    assert {setting for _, setting, _ in tabular} == {f"ε={epsilon:g}" for epsilon in EPSILONS}
+
+
+def test_a_cells_statistics_are_those_of_one_model_at_a_time(embedded):
+    from sklearn.metrics import f1_score, roc_auc_score
+
+    data = bounded_data("breast-cancer")
+    weights = released_weights(data, embedded.cell.mechanism, 40).astype(float)
+    for model in range(3):
+        linear = data.test_features @ weights[model, :-1] + weights[model, -1]
+        assert embedded.areas_of_ranks[model] == pytest.approx(roc_auc_score(data.test_labels, linear))
+        assert embedded.f1[model] == pytest.approx(f1_score(data.test_labels, linear > 0))
+    decided = linear_scores(weights, data.test_features) > 0
+    pairs = [2 * np.mean(decided[i] != decided[j]) for i in range(40) for j in range(i)]
+    assert embedded.disagreement.mean() == pytest.approx(np.mean(pairs))
+
+
+def test_probabilities_that_saturate_lower_the_area_but_ranks_do_not(embedded):
+    assert np.all(embedded.areas <= embedded.areas_of_ranks + 0.5)  # ties count one half
+    assert abs(embedded.areas.mean() - embedded.areas_of_ranks.mean()) < 0.2
+    certain = np.array([[800.0, 900.0, -5.0]])
+    squashed = 0.5 + 0.5 * certain / (1 + np.abs(certain))
+    assert ss.multiplicity.areas_under_curve(squashed, [0, 1, 0])[0] == 1.0
+
+
+def test_the_norm_bound_is_that_of_the_longest_training_row():
+    data = bounded_data("synthetic")
+    assert data.norm_bound == pytest.approx(np.linalg.norm(data.features, axis=1).max())
+
+
+def test_without_noise_the_weights_are_the_regularised_optimum():
+    from sklearn.linear_model import LogisticRegression
+
+    data = bounded_data("synthetic")
+    peer = LogisticRegression(C=1.0, tol=1e-8).fit(data.features, data.labels)  # diffprivlib's own objective
+    np.testing.assert_allclose(weights_without_noise(data, study.PAPER)[:-1], peer.coef_[0], rtol=1e-3)
+
+
+def test_more_privacy_is_more_disagreement_over_the_plane(planes):
+    private, less = planes
+    assert private.disagreement.mean() > 2 * less.disagreement.mean()
+    assert private.viable_range.mean() > less.viable_range.mean()
+    assert private.disagreement.shape == (len(plane_points()),)
+
+
+def test_the_plane_is_uncertain_along_the_boundary_only(planes):
+    points = plane_points()
+    boundary, far = np.abs(points.sum(1)) < 0.2, np.abs(points.sum(1)) > 5
+    for one in planes:
+        assert one.disagreement[boundary].mean() > one.disagreement[far].mean() + 0.3
+
+
+def test_every_model_of_figure_1_is_as_accurate_as_the_paper_says(planes):
+    assert min(one.accuracy.min() for one in planes) >= 0.72
+
+
+def test_fewer_models_reach_a_higher_accuracy(planes):
+    for one in planes:
+        assert np.all(np.diff(one.conditioned.models) >= 0)  # along growing shortfalls
+        assert len(one.conditioned.disagreement) == len(SHORTFALLS)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_output_perturbation_in_closed_form_agrees_with_training_it(epsilon):
+    data = replace(bounded_data("synthetic"), test=bounded_data("synthetic").test.take(slice(0, 300)))
+    mechanism = ss.OutputPerturbation(epsilon)
+    ensemble = ss.train(data, mechanism, grid=ss.Grid(4000), scaling=ss.Unscaled(), jobs=1)
+    optimum = ss.train(data, ss.OutputPerturbation(noise_scale=0.0), grid=ss.Grid(1), scaling=ss.Unscaled(), jobs=1)
+    noise = mechanism.noise(Setting(len(data.base), math.hypot(data.norm_bound, 1)))
+    linear = linear_scores(optimum.weights.values[0, 0, 0, 0], data.test_features)
+    norms = np.hypot(np.linalg.norm(data.test_features, axis=1), 1)
+    exact = ss.multiplicity.output_perturbation_disagreement(linear, norms, noise)
+    positives = (ensemble.base_scores("test") > 0.5).sum(0)
+    lower, upper = ss.multiplicity.disagreement_interval(positives, 4000, 0.999, examples=300)
+    assert np.all((lower <= exact) & (exact <= upper))
+    assert 0.1 < exact.mean() < 0.99
+
+
+def test_a_small_study_on_embedded_data_is_complete(tmp_path: Path, monkeypatch):
+    monkeypatch.setitem(study.MODELS, "small", 40)
+    found = study.run("small", ["synthetic"], tmp_path, jobs=1, quiet=True)
+    written = found.save(tmp_path / "out")
+    with open(written[0], encoding="utf-8") as file:
+        places = {row["place"] for row in csv.DictReader(file)}
+    assert places == {"AD §4", "AD Figure 1", "AD Figure 4"}
+    numbers = {name.split("-")[1] for name in found.charts}
+    assert numbers == {"1", "2", "4", "6", "8a", "8b"}
+    assert set(found.seconds) == {"bounds", "plane"}
+    assert all(path.stat().st_size > 1000 for path in written)
+
+
+def test_tables_give_every_column_with_both_calibrations(monkeypatch):
+    monkeypatch.setattr(study, "EPSILONS", (0.5, 2.5))
+    monkeypatch.setattr(study, "largest_differences", lambda rows: [])  # the paper has no such table
+    part = study.study_tables(["breast-cancer"], 20, jobs=1, quiet=True)
+    assert len(part.comparisons) == 2 * 2 * 11
+    assert sum(not one.detail for one in part.comparisons) == 2 * 3
+    assert set(part.charts) == {"figure-3-privacy", "figure-5a-distributions", "figure-7-viable-range"}
+
+
+def test_cells_come_back_in_order_from_several_processes():
+    cells = [Cell("breast-cancer", epsilon, study.PROVED, 10) for epsilon in (0.5, 1.0, 2.0)]
+    seen = []
+    found = outcomes(table_outcome, cells, 2, lambda *now: seen.append(now))
+    assert [one.cell for one in found] == cells
+    assert (seen[0], seen[-1]) == ((0, 30), (30, 30))
+    alone = table_outcome(cells[1])
+    np.testing.assert_array_equal(found[1].disagreement, alone.disagreement)
+
+
+def test_data_of_another_study_is_refused(tmp_path: Path):
+    with pytest.raises(ss.SeedscopeError, match="mamography.*Did you mean 'mammography'"):
+        study.run("small", ["mamography"], tmp_path, jobs=1, quiet=True)
+
+
+@pytest.mark.paper_data
+@pytest.mark.parametrize("name", TABLES)
+def test_table_2_is_the_papers(name):
+    found = [table_outcome(Cell(name, epsilon, study.PAPER, 1000)) for epsilon in (0.5, 1.0, 2.5)]
+    proved = [table_outcome(Cell(name, epsilon, study.PROVED, 50)) for epsilon in (0.5, 1.0, 2.5)]
+    rows = [row for one, other in zip(found, proved, strict=True) for row in study.table_rows(one, other)]
+    for row in rows:
+        if row.paper is not None and row.quantity in ("disagreement mean", "disagreement median"):
+            assert row.ours == pytest.approx(row.paper, abs=0.06), row
+        if row.paper is not None and row.quantity in ("AUC mean", "F1 mean", "AUC std"):
+            assert row.ours == pytest.approx(row.paper, abs=2.0), row
+    means = [one.disagreement.mean() for one in found]
+    assert means == sorted(means, reverse=True)
+    areas = [one.areas.mean() for one in found]
+    assert areas == sorted(areas)
+
+
+@pytest.mark.paper_data
+def test_the_youngest_face_the_most_arbitrariness_in_contraception():
+    outcome = table_outcome(Cell("contraception", 2.5, study.PAPER, 1000))
+    means = {row["group"]: row["mean"] for row in study.group_rows([outcome])}
+    assert means["16–30"] > means["31–40"] + 0.05  # AD §5.4
