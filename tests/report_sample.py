@@ -54,7 +54,7 @@ def sample_report(
         "relations": [
             {
                 "question": "Are the least private also the most arbitrary?",
-                "answer": "Somewhat: people whose membership is easier to see also tend to get more arbitrary decisions.",
+                "answer": "Somewhat: whose membership is easier to see, also tends to get more arbitrary decisions.",
                 "number": _number(0.31, "statistical", 0.18, 0.43),
             }
         ],
@@ -173,14 +173,16 @@ def _level(epsilon: float | None, columns: dict[str, Any], labels: np.ndarray) -
     guarantee = {
         "epsilon": None if epsilon is None else _number(epsilon, "proved"), "delta": 0.0,
         "relation": "one person replaced by another",
-        "reason": "plain SGD adds no noise on purpose." if epsilon is None else "Objective perturbation, given public preprocessing.",
-        "meaning": "Nothing is proved about what the model tells of a person." if epsilon is None else
-        f"Whoever sees the model can raise their odds that a person was in the data by a factor of at most {np.exp(epsilon):.3g}.",
+        "reason": "Plain SGD adds no noise." if epsilon is None else "Objective perturbation, public preprocessing.",
+        "meaning": "Nothing is proved." if epsilon is None else
+        f"Whoever sees the model raises the odds of a person being in the data by at most {np.exp(epsilon):.3g} times.",
     }  # fmt: skip
     mean = float(disagreement.mean())
-    roc: dict[str, Any] = {"false_positive_rate": rates.tolist(), "true_positive_rate": (rates ** (1 - power)).tolist()}
+    limits = np.minimum(np.exp(epsilon or 9) * rates, 1 - np.exp(-(epsilon or 9)) * (1 - rates))
+    found = np.minimum(rates ** (1 - power), rates + 0.7 * (limits - rates))
+    roc: dict[str, Any] = {"false_positive_rate": rates.tolist(), "true_positive_rate": found.tolist()}
     if epsilon is not None:
-        roc["true_positive_limit"] = np.minimum(np.exp(epsilon) * rates, 1 - np.exp(-epsilon) * (1 - rates)).tolist()
+        roc["true_positive_limit"] = limits.tolist()
     return {
         "label": "SGD" if epsilon is None else f"ε = {epsilon:g}", "epsilon": epsilon, "delta": 0.0,
         "guarantee": guarantee,
@@ -200,17 +202,24 @@ def _group(name: str, names: list[str], column: np.ndarray, levels: list[dict[st
     """Return one attribute's comparison at every privacy level."""
     by_level = []
     for columns in levels:
-        means = [float(np.array(columns["disagreement"])[column == index].mean()) for index in range(len(names))]
+        values = [np.array(columns["disagreement"])[column == index] for index in range(len(names))]
+        means = [float(part.mean()) if part.size else None for part in values]
+        known = [mean for mean in means if mean is not None]
         by_level.append(
             {
-                "mean_disagreement": [_number(mean, "statistical", max(mean - 0.05, 0), mean + 0.05) for mean in means],
-                "accuracy": [_number(0.9 - mean / 5) for mean in means],
+                "mean_disagreement": [_group_mean(mean) for mean in means],
+                "accuracy": [None if mean is None else _number(0.9 - mean / 5) for mean in means],
                 "p_value": _number(0.003),
-                "difference": _number(max(means) - min(means), "estimate", 0.01, 0.2),
+                "difference": _number(max(known) - min(known), "estimate", 0.01, 0.2),
             }
         )
     counts = np.bincount(column, minlength=len(names)).tolist()
     return {"name": name, "levels": names, "people": counts, "by_level": by_level, "note": "People of the test part."}
+
+
+def _group_mean(mean: float | None) -> dict[str, Any] | None:
+    """Return a group's mean with its interval, None for a group of nobody."""
+    return None if mean is None else _number(mean, "statistical", max(mean - 0.05, 0), mean + 0.05)
 
 
 def _audited(people: int) -> dict[str, Any]:
@@ -228,23 +237,23 @@ def _verdict(levels: list[dict[str, Any]]) -> dict[str, Any]:
     first = levels[0]
     return {
         "tone": "change",
-        "headline": f"At {first['label']} the noise decides for one person in five: choose a weaker level, or another mechanism",
+        "headline": f"At {first['label']} the noise decides for too many: choose a weaker level or another mechanism",
         "sentences": [
             "The model keeps its promise: no attack we tried comes near the proved limit.",
             "But many decisions would be different had the noise been drawn again. Women get them more often than men.",
         ],
         "numbers": [
             {
-                "name": "Privacy guaranteed, ε", "number": first["guarantee"]["epsilon"] or _number(None, note="no proof"),
+                "name": "Privacy guaranteed, ε", "number": first["guarantee"]["epsilon"] or _number(None, note="none"),
                 "meaning": "The proved limit on what the model can tell about any one person.",
             },
             {
                 "name": "Arbitrary decisions", "number": first["arbitrary_share"], "show": "percent",
-                "meaning": "The share of people whose decision differs between two re-trainings with probability 1/4 or more.",
+                "meaning": "The share of people for whom two re-trainings differ with probability 1/4 or more.",
             },
             {
                 "name": "Attack advantage", "number": first["attack_advantage"],
-                "meaning": "How much better than guessing the best attack tells members from others; 0 is guessing, 1 certainty.",
+                "meaning": "How much better than guessing the attack tells members from others; 1 is certainty.",
             },
         ],
     }  # fmt: skip

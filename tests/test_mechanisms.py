@@ -42,7 +42,6 @@ MECHANISMS = {
     "objective, diffprivlib": ObjectivePerturbation(epsilon=1.0, calibration=Diffprivlib062()),
     "augmented": AugmentedOutputPerturbation(SMALL_SGD, 1.0, 1e-4, sensitivity=0.1, intrinsic_noise=0.01),
 }
-TRAINABLE = [name for name in MECHANISMS if name != "dpsgd"]
 SETTING = Setting(examples=500, norm_bound=math.sqrt(2))
 EPSILONS = st.floats(1e-3, 50)
 SETTINGS = st.builds(Setting, st.integers(2, 10**6), st.floats(0.1, 10))
@@ -84,7 +83,7 @@ class TestDescription:
         assert list(written.values()).count(written[name]) == 1
 
 
-@pytest.mark.parametrize("name", TRAINABLE)
+@pytest.mark.parametrize("name", MECHANISMS)
 class TestTraining:
     def test_gives_one_kind_of_ensemble(self, name):
         found = small_ensemble(name).dataset

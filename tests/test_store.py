@@ -390,15 +390,17 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("name", ["weights", "scores", "gradient_norms"])
-def test_verify_finds_a_damaged_chunk_and_training_mends_it(ready, truth, name, damage):
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [*zip(DAMAGE, ["weights", "scores", "losses", "gradient_norms", "weights", "scores"], strict=True)],
+)
+def test_verify_finds_a_damaged_chunk_and_training_mends_it(ready, truth, damage, name):
     folder = opened(ready)
     assert folder.verify() == []
     DAMAGE[damage](chunk_file(ready, name, "1-0"))
-    assert opened(ready).verify() == [Chunk(1, 0)]
-    assert opened(ready).missing() == [Chunk(1, 0)]
-    assert same_bits(filled(ready).dataset(), truth)
+    assert folder.verify() == [Chunk(1, 0)]
+    assert folder.missing() == [Chunk(1, 0)]
+    assert same_bits(fill(folder).dataset(), truth)
 
 
 def test_verify_finds_a_whole_chunk_in_the_wrong_place(ready):

@@ -6,7 +6,7 @@ The public names, imported only when they are used:
     logistic, mlp, lenet5, small_cnn, small_vgg                               models
     SGD, DPSGD, OutputPerturbation, ObjectivePerturbation, AugmentedOutputPerturbation   mechanisms
     Grid, Records, Standardised, Unscaled, train, train_until, Ensemble       many re-trainings
-    accounting, intrinsic, multiplicity, membership                           mathematics on arrays
+    accounting, intrinsic, multiplicity, membership, reconstruction           mathematics on arrays
 """
 
 from importlib import import_module
@@ -37,6 +37,7 @@ _MODULES = {
     "intrinsic": "seedscope.analyses.intrinsic",
     "multiplicity": "seedscope.analyses.multiplicity",
     "membership": "seedscope.analyses.membership",
+    "reconstruction": "seedscope.analyses.reconstruction",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = ["__version__", *_NAMES, *_MODULES]

@@ -100,9 +100,12 @@ class _StandIn:
 
     layer: Layer
     offset: Any
+    traced: type
     calls: list[tuple[jax.Array, jax.Array]]
 
     def __call__(self, x: jax.Array, *, key: Any = None) -> jax.Array:
+        if type(x) is not self.traced:  # called inside a transformation of the network's own, as in a map over positions
+            raise _NotOneCallEach
         dense = isinstance(self.layer, eqx.nn.Linear)
         lifted = x if dense else self.layer.lift(x)
         output = (self.layer(x) if dense else self.layer.act(lifted)) + self.offset
@@ -114,7 +117,7 @@ def _call_recorded(network: Network, parameters: Any, row: jax.Array, offsets: l
     """Return one example's logits and each layer's (lifted input, output), offsets being added to the outputs."""
     leaves, structure = _layers(network.module(parameters))  # type: ignore[misc]
     remaining = iter(offsets)
-    stands = [_StandIn(leaf, next(remaining), []) if isinstance(leaf, LAYERS) else leaf for leaf in leaves]
+    stands = [_StandIn(leaf, next(remaining), type(row), []) if isinstance(leaf, LAYERS) else leaf for leaf in leaves]
     logits = jax.tree.unflatten(structure, stands)(row)
     calls = [one.calls for one in stands if isinstance(one, _StandIn)]
     if any(len(one) != 1 for one in calls):

@@ -343,6 +343,8 @@ def choose_chunk_shape(plan: Plan) -> ChunkShape:
     numbers += probes * (outputs + 1) * (checkpoints if plan.records.scores_at_checkpoints else 1)
     numbers += len(plan.norm_steps) * (len(plan.watched[1]) if plan.watched else 0)
     neighbours = max(1, min(neighbours, BYTES_PER_SEED // (4 * numbers * inits)))
+    blocks = -(-len(plan.neighbours) // neighbours)
+    neighbours = -(-len(plan.neighbours) // blocks)  # of even size: what pads the last block is trained for nothing
     per_seed = neighbours * inits
     by_memory = BYTES_PER_CHUNK // (4 * numbers * per_seed)
     by_work = WORK_PER_CHUNK / (model_work(plan) * per_seed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 from seedscope.chunk_training import Arrays, Job, train_chunk
 from seedscope.datasets.dataset import Dataset
 from seedscope.ensemble import Ensemble
-from seedscope.errors import require_count
+from seedscope.errors import SeedscopeError, require_count
 from seedscope.grid import Chunk, Grid
 from seedscope.mechanisms import Mechanism
 from seedscope.plan import WORK_PER_CHUNK, Plan, Records, make_plan, model_work
@@ -90,14 +92,17 @@ def results(plan: Plan, store: Store, missing: list[Chunk], jobs: int) -> Iterat
             return
         except TerminatedWorkerError:
             if attempt == ATTEMPTS - 1:
-                raise
+                raise SeedscopeError(
+                    f"worker processes were killed {ATTEMPTS} times, likely for lack of memory; run the same again with "
+                    "fewer jobs: finished chunks of a store are kept."
+                ) from None
 
 
 def _parallel_results(plan: Plan, chunks: list[Chunk], jobs: int) -> Iterator[tuple[Chunk, Arrays]]:
     """Yield chunks with their records from worker processes, in the order in which they finish."""
     from joblib import Parallel, delayed, parallel_config
 
-    with parallel_config("loky", n_jobs=min(jobs, len(chunks)), initializer=prepare_process):
+    with parallel_config("loky", n_jobs=min(jobs, len(chunks)), initializer=prepare_worker):
         tasks = (delayed(_train_named)(plan.job, chunk, *plan.chunk_coordinates(chunk)) for chunk in chunks)
         yield from Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1)(tasks)
 
@@ -105,6 +110,19 @@ def _parallel_results(plan: Plan, chunks: list[Chunk], jobs: int) -> Iterator[tu
 def _train_named(job: Job, chunk: Chunk, seeds: np.ndarray, neighbours: np.ndarray) -> tuple[Chunk, Arrays]:
     """Return the chunk with its records: results arrive in any order."""
     return chunk, train_chunk(job, seeds, neighbours)
+
+
+def prepare_worker() -> None:
+    """Prepare a worker process, and let it end with the process that started it."""
+    prepare_process()
+    threading.Thread(target=leave_with, args=(os.getppid(),), daemon=True).start()
+
+
+def leave_with(parent: int) -> None:
+    """End this process soon after its parent has gone: a killed run leaves no workers behind."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def prepare_process() -> None:

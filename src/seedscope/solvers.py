@@ -171,8 +171,8 @@ class LogisticProblem:
 
         In float32: it is the step that is approximate, not the gradient whose size decides when to stop.
         """
-        inverse = np.linalg.inv(self._hessian(state.curvatures.mean(0))).astype(np.float32)
         curvatures, penalty = state.curvatures.astype(np.float32), self.penalty.astype(np.float32)
+        inverse = np.linalg.inv(self._hessian(curvatures.mean(0))).astype(np.float32)
         scale = state.norms[:, None]
         residuals = (state.gradients / scale).astype(np.float32)
         steps, directions, fit = np.zeros_like(residuals), np.zeros_like(residuals), np.ones(len(residuals), np.float32)
@@ -196,8 +196,8 @@ class LogisticProblem:
         return np.take(packed, self._unpacked, axis=1).reshape(-1, self.width, self.width)
 
     def _hessian(self, curvature: np.ndarray) -> np.ndarray:
-        """Return the Hessian for one curvature per row."""
-        return (self.rows * curvature[:, None]).T @ self.rows + np.diag(self.penalty)
+        """Return the Hessian for one curvature per row, from products in float32."""
+        return ((self._rows32 * curvature[:, None]).T @ self._rows32).astype(float) + np.diag(self.penalty)
 
     def _outer_fits(self) -> bool:
         """Whether the outer products of all rows fit into their share of memory."""

@@ -31,7 +31,8 @@ def patients(tmp_path: Path) -> Path:
     age = draw.normal(size=80)
     sick = (age + 0.3 * draw.normal(size=80) > 0).astype(int)
     one_class = (sick == 1) & (np.arange(80) < 40)
-    lines = [f"{a:.3f},{s},{'fm'[i % 2]},{'test' if t else 'train'}" for i, (a, s, t) in enumerate(zip(age, sick, one_class, strict=True))]  # fmt: skip
+    part, sex = np.where(one_class, "test", "train"), np.where(np.arange(80) % 2, "m", "f")
+    lines = [",".join(map(str, row)) for row in zip(age.round(3), sick, sex, part, strict=True)]
     path = tmp_path / "patients.csv"
     path.write_text("\n".join(["age,sick,sex,one_class", *lines]))
     return path

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 SEEDS = 100
 
+NoiseScale = Annotated[float | None, typer.Option(help="Noise of output perturbation, instead of --epsilon.")]
+UntilError = Annotated[
+    float | None, typer.Option(help="Instead of --seeds: until each test person's disagreement is known to this error.")
+]
+MaxSeeds = Annotated[int | None, typer.Option(help="With --until-error: stop at so many seeds at the latest.")]
+RelationName = Annotated[str | None, typer.Option(help="replace_one or add_or_remove; default: the mechanism's.")]
+Store = Annotated[Path | None, typer.Option(help="The folder to keep models in; default runs/DATA-MECHANISM.")]
+Verify = Annotated[bool, typer.Option("--verify", help="Check what is stored first, and train again what is damaged.")]
+
 
 def train(
     data: options.Data = "breast-cancer",
@@ -35,32 +44,19 @@ def train(
     epsilon: Annotated[float | None, typer.Option(help="Privacy level of output and objective perturbation.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ of output perturbation; default 1/N².")] = None,
     l2: Annotated[float | None, typer.Option(help="Regularisation of output and objective perturbation.")] = None,
-    noise_scale: Annotated[
-        float | None, typer.Option(help="Noise of output perturbation, instead of --epsilon.")
-    ] = None,
+    noise_scale: NoiseScale = None,
     seeds: Annotated[int | None, typer.Option(help=f"How many random seeds; default {SEEDS}.")] = None,
-    until_error: Annotated[
-        float | None,
-        typer.Option(help="Instead of --seeds: until each test person's disagreement is known to this error."),
-    ] = None,
+    until_error: UntilError = None,
     confidence: Annotated[float, typer.Option(help="With which all those errors are as small.")] = 0.95,
-    max_seeds: Annotated[
-        int | None, typer.Option(help="With --until-error: stop at so many seeds at the latest.")
-    ] = None,
+    max_seeds: MaxSeeds = None,
     neighbours: Annotated[int, typer.Option(help="How many data sets that differ in one row, beside the base.")] = 0,
     init: Annotated[str, typer.Option(help="Initial weights: fixed, varied with the seed, or both.")] = "varied",
-    relation: Annotated[
-        str | None, typer.Option(help="replace_one or add_or_remove; default: the mechanism's.")
-    ] = None,
+    relation: RelationName = None,
     checkpoints: Annotated[str, typer.Option(help="How many checkpoints, or steps like 10,100,1000.")] = "1",
     seed: options.Seed = 0,
-    store: Annotated[
-        Path | None, typer.Option(help="The folder to keep models in; default runs/DATA-MECHANISM.")
-    ] = None,
+    store: Store = None,
     jobs: options.Jobs = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check what is stored first, and train again what is damaged.")
-    ] = False,
+    verify: Verify = False,
     as_json: options.Json = False,
 ) -> None:
     """Train models over seeds × neighbouring data sets, and keep them.
@@ -82,16 +78,15 @@ def train(
         noise_scale=noise_scale,
     )  # fmt: skip
     place = store or Path("runs") / f"{table.name}-{mechanism}"
-    grid = Grid(SEEDS if seeds is None else seeds, neighbours, init, options.parse_steps(checkpoints), relation, seed)  # type: ignore[arg-type]
+    count = SEEDS if seeds is None else seeds
+    grid = Grid(count, neighbours, init, options.parse_steps(checkpoints), relation, seed)  # type: ignore[arg-type]
     network = options.make_model(model, hidden, activation)
     if until_error is None:
         summary = summarise(train_visibly(table, chosen, network, grid, place, jobs, verify=verify, quiet=as_json))
     else:
         limits = {"error": until_error, "confidence": confidence, "maximum": max_seeds}
         summary = train_until_visibly(table, chosen, network, grid, place, jobs, as_json, limits)
-    if as_json:
-        return options.print_json(summary)
-    return print_summary(summary)
+    return options.print_json(summary) if as_json else print_summary(summary)
 
 
 def train_visibly(

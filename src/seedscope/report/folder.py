@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from seedscope.errors import SeedscopeError, require
 from seedscope.report import html, tables
@@ -69,9 +69,9 @@ def write_page(run: str | Path) -> Path:
         raise _cannot_write(place, error) from error
 
 
-def write_charts(run: str | Path, picture: Literal["svg", "png"] = "svg") -> list[Path]:
-    """Write every chart of a run at every privacy level as a picture into its folder `charts`; return the paths."""
-    from seedscope.report.charts import charts
+def write_charts(run: str | Path, picture: str = "svg") -> list[Path]:
+    """Write every chart of a run at every privacy level as a picture (svg or png) into its folder `charts`."""
+    from seedscope.report.figures import charts
 
     report = tables.read_report(run)
     place = _folder(run) / CHARTS_NAME

@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from seedscope.report import tables, words
-from seedscope.report.charts import specifications
+from seedscope.report.figures import specifications
 
 DIGITS = 6  # significant digits of people's numbers on the page; report.json has all
 
@@ -120,7 +120,8 @@ def _vega() -> str:
     """Return the charts' JavaScript library, as it comes with vl-convert."""
     import vl_convert
 
-    return _checked(vl_convert.javascript_bundle(), "the Vega bundle")
+    bundle = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub has the default wrong
+    return _checked(bundle, "the Vega bundle")
 
 
 def _checked(text: str, name: str) -> str:

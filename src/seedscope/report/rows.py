@@ -9,6 +9,7 @@ Report = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
 TRADE_OFF = {"accuracy": "Accuracy", "mean_disagreement": "Disagreement", "attack_advantage": "Attack"}
+LIMITS = ("proved for everyone", "most that so many seeds can show")
 
 
 def people_rows(report: Report, level: int) -> Rows:
@@ -31,8 +32,12 @@ def people_rows(report: Report, level: int) -> Rows:
 
 
 def privacy_rows(people: Rows) -> Rows:
-    """Return the people whose ε is bounded from a side, most exposed first, with their place in that order."""
-    bounded = [one for one in people if one["epsilon_lower"] is not None or one["epsilon_upper"] is not None]
+    """Return the people whose ε was attacked, most exposed first, with their place in that order.
+
+    If nobody was attacked, those whose ε is bounded from above.
+    """
+    attacked = [one for one in people if one["epsilon_lower"] is not None]
+    bounded = attacked or [one for one in people if one["epsilon_upper"] is not None]
     bounded.sort(key=lambda one: (-(one["epsilon_lower"] or 0), -(one["epsilon_upper"] or 0), one["person"]))
     return [{**one, "place": place + 1} for place, one in enumerate(bounded)]
 
@@ -90,15 +95,18 @@ def group_names(report: Report) -> list[str]:
 
 def limit_rows(report: Report) -> Rows:
     """Return, per level, the ε that is proved and the ε that so many seeds could show at most."""
-    rows = []
-    for index, level in enumerate(report["levels"]):
-        proved = level["guarantee"]["epsilon"]
-        values = {
-            "proved for everyone": None if proved is None else proved["value"],
-            "most that so many seeds can show": level["epsilon_lower_ceiling"],
-        }
-        rows += [{"level": index, "limit": name, "epsilon": one} for name, one in values.items() if one is not None]
-    return rows
+    return [
+        {"level": index, "limit": name, "epsilon": epsilon}
+        for index, level in enumerate(report["levels"])
+        for name, epsilon in zip(LIMITS, _limits(level), strict=True)
+        if epsilon is not None
+    ]
+
+
+def _limits(level: Report) -> tuple[float | None, float | None]:
+    """Return the proved ε and the largest ε that could be shown, where there are such."""
+    proved = level["guarantee"]["epsilon"]
+    return None if proved is None else proved["value"], level["epsilon_lower_ceiling"]
 
 
 def _name(names: list[str], index: int | None) -> str | None:

@@ -45,7 +45,8 @@
   const everyone = [...people.id.keys()];
   let present = everyone, presentRows = [];
   const boundedRows = () => {  // the twin of rows.privacy_rows
-    const bounded = presentRows.filter((row) => row.epsilon_lower !== null || row.epsilon_upper !== null);
+    const attacked = presentRows.filter((row) => row.epsilon_lower !== null);
+    const bounded = attacked.length ? attacked : presentRows.filter((row) => row.epsilon_upper !== null);
     bounded.sort((a, b) => (b.epsilon_lower ?? 0) - (a.epsilon_lower ?? 0) || (b.epsilon_upper ?? 0) - (a.epsilon_upper ?? 0) || a.person - b.person);
     return bounded.map((row, place) => ({ ...row, place: place + 1 }));
   };

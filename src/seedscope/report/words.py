@@ -23,7 +23,7 @@ PERSON = (
     Quantity(
         "disagreement",
         "Disagreement",
-        "Twice the chance that two re-trainings decide differently about this person: 0 is always the same, 1 a coin toss.",
+        "Twice the chance that two re-trainings decide differently about this person: 0 is settled, 1 a coin toss.",
     ),
     Quantity(
         "agreement", "Agreement", "The share of re-trained models that decide as most of them do.", show="percent"

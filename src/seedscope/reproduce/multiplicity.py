@@ -204,7 +204,8 @@ def study_plane(models: int, jobs: int | None, quiet: bool) -> Part:
         "figure-6-viable-range": figures.plane_chart(found, "viable_range", data, optimum),
         "figure-8b-errors": figures.error_chart(error_rows(found[1].undecided)),
     }
-    return Part(tuple(row for one in found for row in plane_rows(one)), charts)
+    rows = sorted((row for one in found for row in plane_rows(one)), key=lambda row: row.place)
+    return Part(tuple(rows), charts)
 
 
 def plane_rows(outcome: PlaneOutcome) -> list[Comparison]:

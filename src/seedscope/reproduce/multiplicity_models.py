@@ -106,6 +106,11 @@ def probabilities(linear: np.ndarray) -> np.ndarray:
         return 1 / (1 + np.exp(-linear))
 
 
+def unsaturated(linear: np.ndarray) -> np.ndarray:
+    """Return values in (0, 1) in the order of the linear scores, without the ties of probabilities near 1."""
+    return 0.5 + 0.5 * linear / (1 + np.abs(linear))
+
+
 def table_outcome(cell: Cell) -> TableOutcome:
     """Train a cell's models on a table and return their statistics on its test part."""
     data = bounded_data(cell.data)
@@ -115,7 +120,7 @@ def table_outcome(cell: Cell) -> TableOutcome:
     return TableOutcome(
         cell=cell,
         areas=ss.multiplicity.areas_under_curve(scores, labels),
-        areas_of_ranks=ss.multiplicity.areas_under_curve(0.5 + 0.5 * linear / (1 + np.abs(linear)), labels),
+        areas_of_ranks=ss.multiplicity.areas_under_curve(unsaturated(linear), labels),
         f1=ss.multiplicity.f1_scores(decided, labels),
         disagreement=ss.multiplicity.disagreement(decided),
         viable_range=ss.multiplicity.viable_prediction_range(scores),

@@ -1,9 +1,10 @@
 """The informed adversary against a linear model: everything but one record is known, and the record is solved for.
 
-At the minimiser of the regularised log-loss the gradient vanishes, so what all other records and the penalty leave of it
-is minus the unknown record's own part, −r z̃, and z̃ has a 1 in the bias column: dividing by that entry gives z̃, exactly.
-Noise on the weights spoils it. With `v = Σ_j r_j x̃_j + Nλw` (0 at the minimiser) the guess is `ẑ = (v − r_z z̃)/(v_0 − r_z)` and
-misses by `(v − v_0 z̃)/(v_0 − r_z)`: errors of all records in many trials are a few matrix products.
+At the minimiser of the regularised log-loss the gradient vanishes, so what all other records and the penalty leave of
+it is minus the unknown record's own part, −r z̃, and z̃ has a 1 in the bias column: dividing by that entry gives z̃,
+exactly. Noise on the weights spoils it. With `v = Σ_j r_j x̃_j + Nλw`, which is 0 at the minimiser, the guess is
+`ẑ = (v − r_z z̃)/(v_0 − r_z)` and misses by `(v − v_0 z̃)/(v_0 − r_z)`: the errors of all records in many trials are a
+few matrix products.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from seedscope.analyses.reconstruction.regression import Regression
 from seedscope.errors import SeedscopeError, require, require_count
 
 _BLOCK_VALUES = 1 << 21  # trials × records worked on together
-_HUGE = np.float32(3e38)
+_HUGE = 3e38  # nearly the largest float32
 
 
 @dataclass(frozen=True, eq=False)
 class AttackErrors:
     """Squared errors per private coordinate of the attack on every record, over trials, [record].
 
-    The guess is a ratio whose denominator can be near 0: its expectation is infinite and `mean` is only what these trials
-    gave. `median` is stable, and so is `clipped`: the mean after each trial's error is cut at the error of the worst
-    point of the box of possible records. (An attacker who moves the guess into the box does at least as well.)
+    The guess is a ratio whose denominator can be near 0: its expectation is infinite and `mean` is only what these
+    trials gave. `median` is stable, and so is `clipped`: the mean after each trial's error is cut at the error of the
+    worst point of the box of possible records. (An attacker who moves the guess into the box does at least as well.)
     """
 
     mean: np.ndarray
@@ -64,7 +65,7 @@ def attack_errors(
         box: least and largest possible value of each private column; default the least and largest that occur.
 
     >>> features, labels = np.array([[0.1], [0.3], [0.2], [0.9]]), [0, 0, 1, 1]
-    >>> weights = [0.4361, -0.1625]                                        # the minimiser, to four digits
+    >>> weights = [0.65342416, -0.17400583]                            # the minimiser
     >>> attack_errors(features, labels, weights, 0.1, 0.0, 1, np.random.default_rng(0)).mean.round(6)
     array([0., 0., 0., 0.])
 
@@ -111,8 +112,8 @@ def _with_bias(
     ones = np.flatnonzero((one.rows == 1).all(axis=0))
     if len(ones) == 0:
         raise SeedscopeError(
-            "the attack needs a bias column: it divides by the bias entry of the gradient; give weights with the bias as "
-            f"last entry ({one.rows.shape[1] + 1} in all), or features with a column of ones."
+            "the attack needs a bias column: it divides by the bias entry of the gradient; give weights with the bias "
+            f"as last entry ({one.rows.shape[1] + 1} in all), or features with a column of ones."
         )
     return one, int(ones[-1])
 

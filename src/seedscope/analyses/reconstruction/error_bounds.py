@@ -19,15 +19,15 @@ def rdp_error_lower(
 ) -> np.ndarray:
     """Return the least mean squared error of any attacker, from the order-2 Rényi divergence; rounded down.
 
-    `Σ γ_i² diam_i² / (4d (e^ε₂ − 1)) + ‖μ(z) − z‖²/d`. The divergence must be that of *replacing* a record: one for adding or
-    removing it is smaller and proves nothing here. Infinite where ε₂ = 0: the output says nothing about the record.
+    `Σ γ_i² diam_i² / (4d (e^ε₂ − 1)) + ‖μ(z) − z‖²/d`. The divergence must be that of *replacing* a record: one for
+    adding or removing it is smaller and proves nothing here. Infinite where ε₂ = 0: the output says nothing.
 
     Args:
         rdp_epsilon: replace-one divergence ε₂ ≥ 0, any shape.
-        diameters: lengths of the private coordinates' ranges, the last axis along coordinates; a number if all are alike.
-            They must be public: taken from the data they turn the bound into an estimate.
-        response: γ_i, how much the attacker's expected guess of coordinate i at least moves when the truth moves by one;
-            1 for an unbiased attacker, 0 for one who ignores the model.
+        diameters: lengths of the private coordinates' ranges, the last axis along coordinates; a number if all are
+            alike. They must be public: taken from the data they turn the bound into an estimate.
+        response: γ_i, how much the attacker's expected guess of coordinate i at least moves when the truth moves by
+            one; 1 for an unbiased attacker, 0 for one who ignores the model.
         bias: μ(z) − z by coordinate, how far the expected guess is from the truth; 0 for an unbiased attacker.
 
     >>> float(rdp_error_lower(2.0, 100.0).round(1))          # an age between 0 and 100

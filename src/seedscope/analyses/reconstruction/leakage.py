@@ -113,8 +113,8 @@ def logistic_leakage(
     allowed = _TOLERANCE * float(np.linalg.norm(one.rows, axis=1).max()) / len(one.rows)
     require(
         left <= allowed,
-        f"weights must minimise the regularised loss, but its gradient has norm {left:.2g} there, above {allowed:.2g}; give "
-        "the weights before noise is added, or solve further.",
+        f"weights must minimise the regularised loss, but its gradient has norm {left:.2g} there, above {allowed:.2g}; "
+        "give the weights before noise is added, or solve further.",
     )
     dimension = len(one.private) + label_private
     dfil = logistic_dfil(features, labels, weights, l2, noise_scale, private, label_private)

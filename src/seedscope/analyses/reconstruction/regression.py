@@ -87,8 +87,8 @@ class Regression:
         values = f"{low[two][0]:g} and {high[two][0]:g}" if two.any() else ""
         require(
             len(found) == 0,
-            f"private columns must be continuous, but column {found[:1]} has only the values {values}: squared error says "
-            "nothing about a category; leave it out of private, or bound it by reconstruction_success_upper.",
+            f"private columns must be continuous, but column {found[:1]} has only the values {values}: squared error "
+            "says nothing about a category; leave it out of private, or see reconstruction_success_upper.",
         )
 
 

@@ -1,0 +1,136 @@
+"""Hyland & Tople, *An Empirical Study on the Intrinsic Privacy of SGD*, first (IP1) and second version (IP2).
+
+IP1 Tables 3–7 and its convolutional network, IP2 Tables 2 and 4–6 and Figures 2, 3 and 6.
+
+    settings    what the papers trained, and how much of it
+    grids       trains a grid and computes what they show of it
+    tables      rows of their tables, ours beside theirs
+    figures     their figures
+    attack      the membership attack with the seed known or hidden
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import seedscope as ss
+from seedscope.datasets import describe
+from seedscope.errors import require, unknown_name
+from seedscope.reproduce.comparison import Comparison, Study
+from seedscope.reproduce.intrinsic import figures, tables
+from seedscope.reproduce.intrinsic.attack import study_attack
+from seedscope.reproduce.intrinsic.grids import GridOutcome, Run, study_grid
+from seedscope.reproduce.intrinsic.settings import (
+    ATTACKED,
+    BINARY,
+    CONVOLUTIONAL,
+    IMAGES,
+    KNOWN,
+    SETTINGS,
+    VARIANTS,
+    Attack,
+)
+
+DAYS_OF_TRAINING = f"IP2 Table 6 is left out: its 1,000 networks take days; ask for it with --data {ATTACKED}."
+
+
+def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: bool) -> Study:
+    """Return the tables and figures of IP1 and IP2, ours beside theirs.
+
+    Args:
+        scale: "small" (a minute or two) or "paper" (the papers' 118,000 models, kept in `out` and resumed).
+        data: only these of the four binary sets, "mnist" (the convolutional network of IP1 D.3) and "cifar10-small"
+            (the attack of IP2 §8, only where it is named: it takes days).
+        out: the folder of the models.
+        jobs: processes; default one for each core.
+        quiet: show no progress.
+    """
+    plan, clock = Run(scale, out, jobs, quiet), Stopwatch()
+    rows: list[Comparison] = []
+    outcomes: list[GridOutcome] = []
+    for name in chosen_data(data, scale):
+        with clock.of(name):
+            if name == ATTACKED:
+                rows += study_attack(Attack(), ss.load(ATTACKED), plan)
+                continue
+            found = study_data(name, plan)
+            rows += data_rows(found)
+            outcomes += found
+    return Study("intrinsic", scale, tables.in_order(rows), charts(outcomes), clock.seconds)
+
+
+@dataclass(frozen=True)
+class Stopwatch:
+    """Remembers how long each part took."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Measure what is done meanwhile."""
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - start
+
+
+def chosen_data(names: Sequence[str] | None, scale: str) -> list[str]:
+    """Return the data sets to study that are here; others are named, with how to get them."""
+    for name in names or ():
+        if name not in KNOWN:
+            raise unknown_name("data set of this study", name, KNOWN)
+    asked = list(names) if names else [*BINARY, IMAGES]
+    require(scale == "paper" or ATTACKED not in asked, f"{ATTACKED} takes days; ask for it with --scale paper.")
+    missing = [name for name in asked if describe(name).where == "not fetched"]
+    fetching = " and ".join(f"'seedscope data fetch {name}'" for name in missing)
+    require(len(missing) < len(asked), f"none of {', '.join(asked)} is here; get them with {fetching}.")
+    if missing:
+        say(f"Left out, since they are not here: {', '.join(missing)}; get them with {fetching}.")
+    if scale == "paper" and not names:
+        say(DAYS_OF_TRAINING)
+    return [name for name in asked if name not in missing]
+
+
+def say(line: str) -> None:
+    """Print a line where progress is shown."""
+    print(line, file=sys.stderr)
+
+
+def study_data(name: str, plan: Run) -> list[GridOutcome]:
+    """Return the outcome of every grid on one data set, in the order of the papers' tables."""
+    if name == IMAGES:
+        return [study_grid(CONVOLUTIONAL, CONVOLUTIONAL.load(), plan)]
+    data = ss.load(name)
+    found = [study_grid(setting, data, plan) for setting in SETTINGS if setting.data == name]
+    return found + [study_grid(setting, setting.load(), plan) for setting in VARIANTS if setting.data == name]
+
+
+def data_rows(outcomes: Sequence[GridOutcome]) -> Iterator[Comparison]:
+    """Yield the rows of all tables for the grids of one data set."""
+    for outcome in outcomes:
+        if outcome.setting == CONVOLUTIONAL:
+            yield from tables.convolutional_rows(outcome)
+        if not outcome.setting.features:
+            yield from tables.grid_rows(outcome)
+    if any(outcome.setting.features for outcome in outcomes):
+        yield from tables.variant_rows(one for one in outcomes if one.setting.model == "logistic")
+
+
+def charts(outcomes: Sequence[GridOutcome]) -> Mapping[str, Any]:
+    """Return the figures by file name; other features of one data set are not drawn."""
+    drawn = [one for one in outcomes if not one.setting.features]
+    if not drawn:
+        return {}
+    return {
+        "figure-2-along-training": figures.along_training_chart(drawn),
+        "figure-3-distances": figures.distance_chart(drawn),
+        "figure-6-enough-runs": figures.enough_runs_chart(drawn),
+    }
+
+
+__all__ = ["run"]

@@ -1,0 +1,65 @@
+"""The membership attack of IP2 §8 on a convolutional network, with the seed known or hidden (IP2 Table 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+import seedscope as ss
+from seedscope.analyses.membership import SeedKnownOrHidden, seed_known_or_hidden
+from seedscope.progress import model_progress
+from seedscope.reproduce.comparison import Comparison
+from seedscope.reproduce.intrinsic.grids import Run
+from seedscope.reproduce.intrinsic.settings import Attack
+from seedscope.reproduce.intrinsic.tables import row
+
+
+def study_attack(attack: Attack, data: ss.Dataset, run: Run) -> Iterator[Comparison]:
+    """Yield IP2 Table 6: the attack at each step, on as many models as the run's scale has."""
+    ensemble = attacked_models(attack, data, run)
+    for step in attack.steps:
+        yield from attack_rows(attack, step, attacked(ensemble, step))
+
+
+def attacked_models(attack: Attack, data: ss.Dataset, run: Run) -> ss.Ensemble:
+    """Return models of the data set with their losses on members and non-members at every step that is attacked."""
+    with model_progress(f"{attack.data}-vgg", run.quiet) as progress:
+        return ss.train(
+            data,
+            ss.SGD(attack.learning_rate, attack.batch_size, max(attack.steps)),
+            model=attack.network,
+            grid=ss.Grid(attack.seeds, checkpoints=attack.steps),
+            records=ss.Records(probes=("train", "test"), scores_at_checkpoints=True),
+            store=run.store(f"{attack.data}-vgg"),
+            jobs=run.jobs,
+            progress=progress,
+        )
+
+
+def attacked(ensemble: ss.Ensemble, step: int) -> SeedKnownOrHidden:
+    """Return what knowing the seed is worth to an attacker after so many steps."""
+    members, others = (losses_at(ensemble, part, step) for part in ("train", "test"))
+    return seed_known_or_hidden(members, others)
+
+
+def losses_at(ensemble: ss.Ensemble, part: str, step: int) -> np.ndarray:
+    """Return the losses [model, example] on a part of the data after so many steps."""
+    return ensemble.on(part)["losses"].isel(neighbour=0, init=0).sel(step=step).values
+
+
+def attack_rows(attack: Attack, step: int, found: SeedKnownOrHidden) -> Iterator[Comparison]:
+    """Yield the row of IP2 Table 6 for one step, a comparison for each column."""
+    columns = {
+        "accuracy, seed known": found.accuracy_same.mean(),
+        "accuracy, seed hidden": found.accuracy_different.mean(),
+        "accuracy gain": found.accuracy_gain.value,
+        "ε, seed known": found.epsilon_same.mean(),
+        "ε, seed hidden": found.epsilon_different.mean(),
+        "ε gain": found.epsilon_gain.value,
+        "p-value": found.p_value,
+        "models": attack.seeds,
+        "loss ratio": found.loss_ratio,
+    }
+    for quantity, value in columns.items():
+        yield row("IP2 Table 6", attack.data, f"T={step}", quantity, float(value))

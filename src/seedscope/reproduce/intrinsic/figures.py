@@ -1,0 +1,180 @@
+"""IP2's Figures 2, 3 and 6 as Altair charts, drawn from the outcomes of grids; one panel a data set and model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from seedscope.analyses.intrinsic import Distances, Growth
+from seedscope.reproduce.intrinsic.grids import GridOutcome
+
+Row = dict[str, Any]
+WIDTH, HEIGHT, COLUMNS = 220, 150, 4
+GOLD, PURPLE, LILAC = "#c98a00", "#5b2a86", "#a678c9"
+BINS = 60
+DATA, BOUND, SEED_FIXED, SEED_VARIED = "data: Δ_S", "bound on Δ_S", "seed: Δ_V fixed init", "seed: Δ_V varied init"
+BOTH_FIXED, BOTH_VARIED = "both: Δ_S+V fixed init", "both: Δ_S+V varied init"
+FLAT, SMALLEST = "all weights (IP1)", "steadiest weight (IP2)"
+
+
+def along_training_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
+    """Return distances between weights against training steps (IP2 Figure 2).
+
+    The largest Δ_S and its bound; the mean Δ_V with its range and one standard deviation either side.
+    """
+    return panels(outcomes, along_training_panel)
+
+
+def along_training_panel(outcome: GridOutcome) -> alt.LayerChart:
+    """Return Figure 2 for one grid."""
+    every = [(step, found) for (init, step), found in outcome.distances.items() if init == "varied"]
+    lines = [{"step": step, "curve": DATA, "value": found.data_all_pairs.maximum} for step, found in every]
+    lines += [{"step": step, "curve": BOUND, "value": bound} for step, bound in outcome.bounds.items()]
+    lines += [{"step": step, "curve": SEED_VARIED, "value": found.seed.mean} for step, found in every]
+    bands = [
+        band
+        for step, found in every
+        for band in (
+            {"step": step, "range": "all pairs", "low": found.seed.minimum, "high": found.seed.maximum},
+            {
+                "step": step,
+                "range": "± 1 deviation",
+                "low": found.seed.mean - found.seed.standard_deviation,
+                "high": found.seed.mean + found.seed.standard_deviation,
+            },
+        )
+    ]
+    x = alt.X("step:Q", title="training steps T", axis=alt.Axis(tickCount=4), scale=alt.Scale(nice=False))
+    shade = (
+        chart(bands, outcome)
+        .mark_area(color=PURPLE, opacity=0.15)
+        .encode(x=x, y=alt.Y("low:Q", title="‖w − w′‖"), y2="high:Q", detail="range:N")
+    )
+    return shade + chart(lines, outcome).mark_line(interpolate="step-before").encode(
+        x=x, y="value:Q", color=colour([DATA, BOUND, SEED_VARIED]), strokeDash=dash([DATA, BOUND, SEED_VARIED], BOUND)
+    )
+
+
+def distance_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
+    """Return the distribution of distances between final weights, on a log scale (IP2 Figure 3)."""
+    return panels(outcomes, distance_panel)
+
+
+def distance_panel(outcome: GridOutcome) -> alt.LayerChart:
+    """Return Figure 3 for one grid."""
+    fixed, varied = outcome.at_the_end("fixed"), outcome.at_the_end("varied")
+    curves = {DATA: varied.data_all_pairs, SEED_FIXED: fixed.seed, SEED_VARIED: varied.seed}
+    both = {
+        BOTH_FIXED: fixed.both_all_pairs or fixed.both_strict,
+        BOTH_VARIED: varied.both_all_pairs or varied.both_strict,
+    }
+    names = [*curves, *both]
+    rows = [one for name, found in (curves | both).items() for one in density_rows(name, found)]
+    lines = (
+        chart(rows, outcome)
+        .mark_line()
+        .encode(
+            x=alt.X(
+                "distance:Q", title="‖w − w′‖", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=5, format="~g")
+            ),
+            y=alt.Y("density:Q", title="density per decade"),
+            color=colour(names),
+            strokeDash=dash(names, BOTH_FIXED, BOTH_VARIED),
+        )
+    )
+    return lines + chart(bound_rows(outcome), outcome).mark_rule(color=GOLD, strokeDash=[4, 3]).encode(x="distance:Q")
+
+
+def density_rows(name: str, distances: Distances) -> list[Row]:
+    """Return a histogram of the logarithms of the distances, as the points of a curve."""
+    logs = np.log10(distances.values[distances.values > 0])
+    if logs.size == 0:
+        return []
+    density, edges = np.histogram(logs, BINS, density=True)
+    smooth = np.convolve(density, [0.25, 0.5, 0.25], mode="same")
+    centres = 10 ** ((edges[1:] + edges[:-1]) / 2)
+    return [{"curve": name, "distance": float(x), "density": float(y)} for x, y in zip(centres, smooth, strict=True)]
+
+
+def bound_rows(outcome: GridOutcome) -> list[Row]:
+    """Return where the bound on Δ_S is, if there is one."""
+    bound = outcome.privacy.sensitivity_bound
+    return [] if bound is None else [{"distance": bound.value}]
+
+
+def enough_runs_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
+    """Return how the estimates change with the pairs and the seeds that are used (IP2 Figures 6, 10 and 11)."""
+    convex = [one for one in outcomes if one.setting.model == "logistic"]
+    return side_by_side([*map(sensitivity_panel, outcomes), *map(variability_panel, convex)])
+
+
+def sensitivity_panel(outcome: GridOutcome) -> alt.LayerChart:
+    """Return the largest Δ_S against the number of pairs."""
+    rows = growth_rows(DATA, outcome.sensitivity_growth)
+    x = alt.X("used:Q", title="pairs used", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=4, format="~s"))
+    return growth_panel(rows, outcome, x, "largest Δ_S", [DATA])
+
+
+def variability_panel(outcome: GridOutcome) -> alt.LayerChart:
+    """Return both variabilities against the number of seeds."""
+    named = {FLAT: "flat", SMALLEST: "smallest"}
+    rows = [one for name, key in named.items() for one in growth_rows(name, outcome.variability_growth[key])]
+    return growth_panel(rows, outcome, alt.X("used:Q", title="seeds used"), "variability σ", list(named))
+
+
+def growth_rows(name: str, growth: Growth) -> Iterator[Row]:
+    """Yield the points of a growth curve with its 90 % range."""
+    for used, mean, lower, upper in zip(growth.used, growth.mean, growth.lower, growth.upper, strict=True):
+        yield {"curve": name, "used": int(used), "mean": float(mean), "lower": float(lower), "upper": float(upper)}
+
+
+def growth_panel(
+    rows: Iterator[Row] | list[Row], outcome: GridOutcome, x: alt.X, title: str, names: list[str]
+) -> alt.LayerChart:
+    """Return growth curves with their ranges, and a dashed line where each ends."""
+    values = list(rows)
+    base = chart(values, outcome).encode(x=x, color=colour(names))
+    last = [one for one in values if one["used"] == max(row["used"] for row in values)]
+    ends = chart(last, outcome).mark_rule(strokeDash=[4, 3]).encode(y="mean:Q", color=colour(names))
+    band = base.mark_area(opacity=0.2).encode(y=alt.Y("lower:Q", title=title), y2="upper:Q")
+    return band + base.mark_line().encode(y="mean:Q") + ends
+
+
+def panels(outcomes: Sequence[GridOutcome], draw: Callable[[GridOutcome], Any]) -> alt.ConcatChart:
+    """Return a panel for each grid, logistic regressions above networks."""
+    ordered = [one for convex in (True, False) for one in outcomes if (one.setting.model == "logistic") == convex]
+    return side_by_side([draw(one) for one in ordered])
+
+
+def side_by_side(charts: Sequence[Any]) -> alt.ConcatChart:
+    """Return charts in rows, with one legend above."""
+    return alt.concat(*charts, columns=COLUMNS).resolve_scale(x="independent", y="independent")
+
+
+def chart(rows: list[Row], outcome: GridOutcome) -> alt.Chart:
+    """Return an empty chart of the rows, titled by data set and model."""
+    title = f"{outcome.setting.data}, {outcome.setting.model}"
+    return alt.Chart(alt.InlineData(values=rows), title=title, width=WIDTH, height=HEIGHT)
+
+
+COLOURS = {
+    DATA: GOLD, BOUND: GOLD, SEED_FIXED: LILAC, SEED_VARIED: PURPLE, BOTH_FIXED: LILAC, BOTH_VARIED: PURPLE,
+    FLAT: PURPLE, SMALLEST: LILAC,
+}  # fmt: skip
+
+
+def colour(names: Sequence[str]) -> alt.Color:
+    """Return the colours of the named curves, with a legend above the panels."""
+    scale = alt.Scale(domain=list(names), range=[COLOURS[name] for name in names])
+    return alt.Color(
+        "curve:N", title=None, scale=scale, legend=alt.Legend(orient="top", labelLimit=300, symbolOpacity=1)
+    )
+
+
+def dash(names: Sequence[str], *dashed: str) -> alt.StrokeDash:
+    """Return dashes for some of the named curves; the legend is that of the colours."""
+    scale = alt.Scale(domain=list(names), range=[[4, 3] if name in dashed else [1, 0] for name in names])
+    return alt.StrokeDash("curve:N", title=None, scale=scale, legend=alt.Legend(orient="top", labelLimit=300))

@@ -1,0 +1,89 @@
+"""BR Figures 2–4: zeros against ones of MNIST by output-perturbed logistic regression, its leakage, the attack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import seedscope as ss
+from seedscope.analyses.reconstruction import AttackErrors
+from seedscope.solvers import LogisticProblem
+
+L2 = 1e-2
+NOISE, ATTACKED_NOISE = 1e-2, 1e-5
+MODELS = 10  # noisy models whose test accuracy is averaged
+SHOWN = 8  # records shown of the highest leakage, and of the lowest
+
+
+@dataclass(frozen=True, eq=False)
+class Digits:
+    """The images of zeros and ones as rows [record, pixel] in [0, 1], labels, and the minimiser, its bias last."""
+
+    features: np.ndarray
+    labels: np.ndarray
+    test_features: np.ndarray
+    test_labels: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def norm_bound(self) -> float:
+        """The largest norm of a row with its bias: taken from the data, so what follows from it is an estimate."""
+        return float(np.sqrt((self.features.astype(float) ** 2).sum(axis=1).max() + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearOutcome:
+    """What the figures show: leakage at both noises [record], the attack, its guesses, and test accuracy in percent."""
+
+    digits: Digits
+    dfil: np.ndarray
+    attacked_dfil: np.ndarray
+    attack: AttackErrors
+    most: np.ndarray
+    least: np.ndarray
+    guesses: np.ndarray
+    accuracy: float
+
+    @property
+    def bound(self) -> np.ndarray:
+        """The least mean squared error of an unbiased attacker at the noise of Figure 2."""
+        return 1 / self.dfil
+
+    @property
+    def attacked_bound(self) -> np.ndarray:
+        """The same at the noise of Figures 3 and 4."""
+        return 1 / self.attacked_dfil
+
+
+def linear_outcome(trials: int, seed: int = 0) -> LinearOutcome:
+    """Return the leakage of all 12,665 records and the attack on them in so many trials."""
+    one, draw = digits(), np.random.default_rng(seed)
+    arguments = (one.features, one.labels, one.weights, L2)
+    dfil = ss.reconstruction.logistic_dfil(*arguments, NOISE)
+    attack = ss.reconstruction.attack_errors(*arguments, ATTACKED_NOISE, trials, draw, box=(0.0, 1.0))
+    order = np.argsort(-dfil)
+    most, least = order[:SHOWN], order[: -SHOWN - 1 : -1]
+    released = one.weights + ATTACKED_NOISE * draw.normal(size=one.weights.shape)
+    guesses = ss.reconstruction.attack_reconstructions(one.features, one.labels, released, L2, np.append(most, least))
+    # σ only scales the information, so one pass serves both noises.
+    attacked = dfil * (NOISE / ATTACKED_NOISE) ** 2
+    return LinearOutcome(one, dfil, attacked, attack, most, least, guesses, test_accuracy(one, draw))
+
+
+def digits() -> Digits:
+    """Return the zeros and ones of MNIST with the minimiser of the mean log-loss, bias and weights regularised."""
+    data = ss.load("mnist")
+    train, test = (part.take(np.flatnonzero(part.labels < 2)) for part in (data.train, data.test))
+    features, test_features = (part.features.reshape(len(part), -1) for part in (train, test))
+    rows = np.column_stack([features.astype(float), np.ones(len(features))])
+    problem = LogisticProblem(rows, train.labels, np.full(rows.shape[1], L2))
+    weights = problem.minimise(np.zeros(rows.shape[1])).weights[0]
+    return Digits(features, train.labels, test_features, test.labels, weights)
+
+
+def test_accuracy(one: Digits, draw: np.random.Generator) -> float:
+    """Return the mean test accuracy of noisy models, in percent."""
+    weights = one.weights + NOISE * draw.normal(size=(MODELS, len(one.weights)))
+    decisions = weights[:, :-1] @ one.test_features.T + weights[:, -1:] > 0
+    return 100 * float((decisions == one.test_labels).mean())

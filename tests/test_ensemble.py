@@ -1,0 +1,116 @@
+"""An ensemble's records with named axes, opened from a store or made in memory."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from small_data import table
+
+from seedscope import SGD, Ensemble, Grid, ObjectivePerturbation, Records, train
+from seedscope.errors import SeedscopeError
+
+GRID = Grid(seeds=6, neighbours=2)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A store with the records of a small grid."""
+    path = tmp_path_factory.mktemp("stores") / "store"
+    train(table(), ObjectivePerturbation(epsilon=5.0), grid=GRID, store=path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def ensemble(path):
+    return Ensemble.open(path)
+
+
+def test_an_opened_ensemble_is_the_one_that_was_trained(ensemble, path):
+    again = train(table(), ObjectivePerturbation(epsilon=5.0), grid=GRID, store=path)
+    assert ensemble.dataset.identical(again.dataset)
+    assert ensemble.path == again.path == path
+
+
+def test_a_store_and_memory_hold_the_same(ensemble):
+    in_memory = train(table(), ObjectivePerturbation(epsilon=5.0), grid=GRID)
+    assert in_memory.path is None
+    assert set(in_memory.dataset.coords) == set(ensemble.dataset.coords)
+    assert set(in_memory.dataset.data_vars) == set(ensemble.dataset.data_vars)
+    for name in ensemble.dataset.variables:
+        np.testing.assert_array_equal(in_memory.dataset[name], ensemble.dataset[name])
+        assert in_memory.dataset[name].dims == ensemble.dataset[name].dims
+    assert in_memory.description == ensemble.description
+
+
+def test_records_can_be_taken_by_part(ensemble):
+    assert ensemble.on("test").sizes["example"] == 8
+    assert ensemble.on("spare").sizes["example"] == 1
+    on_neighbours = ensemble.on("neighbour")
+    np.testing.assert_array_equal(on_neighbours.example_row, ensemble.dataset.neighbour[1:])
+    np.testing.assert_array_equal(on_neighbours.example_label, table().labels[on_neighbours.example_row])
+
+
+def test_a_part_that_was_not_recorded_is_one_sentence(ensemble):
+    with pytest.raises(SeedscopeError, match=r"no scores were recorded on 'train'; add it to Records\(probes=…\)"):
+        ensemble.on("train")
+
+
+def test_accuracy_is_the_share_of_right_decisions_of_the_base_models(ensemble):
+    scores, labels = ensemble.base_scores(), table().test_labels
+    assert scores.shape == (6, 8)
+    by_hand = [np.mean([(score > 0.5) == label for score, label in zip(row, labels, strict=True)]) for row in scores]
+    np.testing.assert_allclose(ensemble.accuracy(), by_hand)
+
+
+def test_accuracy_of_many_classes_at_checkpoints_is_that_of_the_last():
+    records = Records(probes=("test",), scores_at_checkpoints=True)
+    grid = Grid(seeds=3, init="both", checkpoints=[1])
+    ensemble = train(table(classes=3), SGD(batch_size=8, steps=40), grid=grid, records=records)
+    assert ensemble.scores.dims == ("seed", "neighbour", "init", "step", "example", "class")
+    np.testing.assert_allclose(ensemble.scores.sum("class"), 1, atol=1e-5)
+    last = ensemble.scores.values[:, 0, :, -1].reshape(6, 8, 3)
+    np.testing.assert_array_equal(ensemble.base_scores(), last)
+    np.testing.assert_allclose(ensemble.accuracy(), (last.argmax(-1) == table(classes=3).test_labels).mean(1))
+
+
+def test_the_description_says_how_the_ensemble_was_made(ensemble):
+    description = ensemble.description
+    assert description["data"]["name"] == "arrays"
+    assert description["data"]["examples"] == 40
+    assert description["data"]["fingerprint"] == table().fingerprint
+    assert description["mechanism"]["type"] == "ObjectivePerturbation"
+    assert description["guarantee"]["epsilon"] == {"value": 5.0, "kind": "proved"}
+    assert description["model"] == {"name": "Logistic()", "parameters": 4, "convex": True}
+    assert description["grid"]["seeds"] == 6
+    assert description["preprocessing"]["learned_from_training_part"]
+    assert {"python", "jax", "numpy", "zarr", "seedscope"} <= description["versions"].keys()
+
+
+def test_an_ensemble_shows_its_data_mechanism_and_sizes(ensemble):
+    assert repr(ensemble).startswith("Ensemble('arrays', ObjectivePerturbation: ")
+    assert "seed 6" in repr(ensemble)
+
+
+def test_no_ensemble_at_a_path_is_one_sentence(tmp_path):
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(SeedscopeError, match="no ensemble at .*; name the folder that was given as store"):
+            Ensemble.open(path)
+
+
+def test_an_unfinished_ensemble_is_refused(path, tmp_path):
+    copy = shutil.copytree(path, tmp_path / "copy")
+    (copy / "done" / "0-0.json").unlink()
+    with pytest.raises(SeedscopeError, match="lacks 1 of its chunks; run the same training again to finish it"):
+        Ensemble.open(copy)
+
+
+@pytest.mark.parametrize("damage", ["metadata", "description"])
+def test_a_damaged_ensemble_is_one_sentence(path, tmp_path, damage):
+    copy = shutil.copytree(path, tmp_path / "copy")
+    metadata = copy / "models.zarr" / "zarr.json"
+    content = json.loads(metadata.read_text())
+    content["attributes"]["description"] = "{"
+    metadata.write_text("{" if damage == "metadata" else json.dumps(content))
+    with pytest.raises(SeedscopeError, match="cannot read the ensemble at"):
+        Ensemble.open(copy)

@@ -1,0 +1,261 @@
+"""A grid gives the same bits however it is run: grown, in another order, with more workers, killed and resumed."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_data import images, table
+
+from seedscope import SGD, Ensemble, Grid, ObjectivePerturbation, Records, mlp, run, train
+from seedscope.errors import SeedscopeError
+from seedscope.grid import ChunkShape
+from seedscope.plan import make_plan
+from seedscope.run import default_jobs, train_into
+from seedscope.store import MemoryStore, open_store
+
+SMALL_SGD = SGD(learning_rate=0.5, batch_size=8, steps=15)
+RELU = mlp(4)  # networks with kinks show a changed rounding soonest
+
+
+def ensemble_bits(ensemble):
+    """Return the records as bytes, by name."""
+    return {name: ensemble.dataset[name].values.tobytes() for name in ("weights", "scores", "losses")}
+
+
+def test_a_grid_grown_from_50_to_100_seeds_leaves_the_first_50_bit_identical(tmp_path):
+    grid = Grid(seeds=50, neighbours=2, init="both", checkpoints=2)
+    before = train(table(), SMALL_SGD, model=RELU, grid=grid, store=tmp_path / "grown")
+    bits, progress = ensemble_bits(before), []
+    after = train(
+        table(), SMALL_SGD, model=RELU, grid=replace(grid, seeds=100), store=tmp_path / "grown",
+        progress=lambda done, total: progress.append((done, total)),
+    )  # fmt: skip
+    assert after.weights.sizes["seed"] == 100
+    assert ensemble_bits(Ensemble(after.dataset.isel(seed=slice(50)))) == bits
+    assert progress[0][0] >= 36 * 3 * 2  # of 50 seeds in chunks of 13, three chunks stay and the fourth is filled up
+    at_once = make_plan(table(), SMALL_SGD, RELU, replace(grid, seeds=100), chunk=ChunkShape(13, 3))
+    fresh = Ensemble(train_into(MemoryStore(at_once), at_once, 1, None))
+    assert ensemble_bits(fresh) == ensemble_bits(after)
+
+
+def test_more_neighbours_leave_the_weights_bit_identical(tmp_path):
+    grid = Grid(seeds=6, neighbours=2)
+    before = train(table(), SMALL_SGD, model=RELU, grid=grid, store=tmp_path / "grown").dataset.load()
+    after = train(table(), SMALL_SGD, model=RELU, grid=replace(grid, neighbours=9), store=tmp_path / "grown").dataset
+    kept = after.sel(neighbour=before.neighbour)
+    assert kept.weights.values.tobytes() == before.weights.values.tobytes()
+    assert np.isfinite(after.scores).all()
+    # Scores are of more probe examples now, so only the examples' own numbers can be compared.
+    np.testing.assert_allclose(kept.scores.isel(example=slice(before.sizes["example"])), before.scores, atol=1e-6)
+
+
+def test_the_order_of_chunks_does_not_matter(monkeypatch):
+    plan = make_plan(table(), SMALL_SGD, RELU, Grid(seeds=7, neighbours=4), chunk=ChunkShape(2, 2))
+    forwards = Ensemble(train_into(MemoryStore(plan), plan, 1, None))
+    missing = MemoryStore.missing
+    monkeypatch.setattr(MemoryStore, "missing", lambda store: missing(store)[::-1])
+    assert ensemble_bits(Ensemble(train_into(MemoryStore(plan), plan, 1, None))) == ensemble_bits(forwards)
+
+
+def test_a_model_alone_is_the_model_in_its_grid():
+    data, grid = table(), Grid(seeds=7, neighbours=4)
+    together = train(data, SMALL_SGD, grid=grid)
+    person = int(together.dataset.neighbour[3])
+    alone = train(data, SMALL_SGD, grid=Grid(seeds=1, people=[person]))
+    np.testing.assert_allclose(alone.weights[0, 1], together.weights[0, 3], atol=1e-5)
+
+
+def test_workers_give_the_bits_of_this_process():
+    grid, records = Grid(seeds=9, neighbours=3), Records(probes=("test",))
+    lines = []
+    for model in (RELU, (lambda key: np.zeros(3, np.float32), lambda weights, rows: rows @ weights)):
+        alone, together = (
+            train(
+                table(),
+                SMALL_SGD,
+                model=model,
+                grid=grid,
+                records=records,
+                jobs=jobs,
+                progress=lambda *n: lines.append(n),
+            )
+            for jobs in (1, 2)
+        )
+        assert ensemble_bits(alone) == ensemble_bits(together)
+    alone, together = (train(table(), ObjectivePerturbation(), grid=Grid(seeds=40), jobs=jobs) for jobs in (1, 2))
+    assert ensemble_bits(alone) == ensemble_bits(together)
+    assert lines[-1] == (36, 36)
+
+
+def test_a_killed_worker_is_replaced(tmp_path, monkeypatch):
+    plan = make_plan(table(), ObjectivePerturbation(), grid=Grid(seeds=8))
+    expected = Ensemble(train_into(MemoryStore(plan), plan, 1, None))
+    flag, train_named = tmp_path / "killed", run._train_named
+
+    def dying_once(*task):
+        if not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return train_named(*task)
+
+    monkeypatch.setattr(run, "_train_named", dying_once)
+    found = Ensemble(train_into(MemoryStore(plan), plan, 2, None))
+    assert flag.exists()
+    assert ensemble_bits(found) == ensemble_bits(expected)
+
+
+def test_workers_that_are_killed_every_time_end_in_one_sentence(monkeypatch):
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    attempts = []
+
+    def killed(*_):
+        attempts.append(1)
+        raise TerminatedWorkerError
+
+    monkeypatch.setattr(run, "_parallel_results", killed)
+    with pytest.raises(SeedscopeError, match="worker processes were killed 3 times, .* with fewer jobs"):
+        train(table(), ObjectivePerturbation(), grid=Grid(seeds=8), jobs=2)
+    assert len(attempts) == 3
+
+
+def test_a_worker_ends_soon_after_the_process_that_started_it_was_killed():
+    worker = "import os; from seedscope.run import leave_with; print(os.getpid(), flush=True); leave_with(os.getppid())"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {worker!r}])"
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as started:
+        left = int(started.stdout.readline())
+        started.kill()
+        assert started.stdout.read() == b""  # the worker held the other end of the pipe until it ended
+    assert not Path(f"/proc/{left}/cmdline").exists() or Path(f"/proc/{left}/cmdline").read_bytes() == b""
+
+
+NURSERY = """
+import os, random, signal, sys, time
+path, tests, mechanism, seconds = sys.argv[1:]
+sys.path.insert(0, tests)
+import seedscope.models, seedscope.perturbation, seedscope.run, seedscope.training, xarray, zarr
+from small_data import table
+from seedscope import SGD, Grid, ObjectivePerturbation, train
+
+draw, end, found = random.Random(1), time.monotonic() + float(seconds), []
+while time.monotonic() < end and (not found or found[-1] < 36):
+    grid = Grid(seeds=draw.choice([5, 12]), neighbours=draw.choice([1, 4]))
+    heard, told = os.pipe()
+    child = os.fork()  # which spares each run the imports
+    if not child:
+        train(table(), eval(mechanism), grid=grid, store=path, jobs=1, progress=lambda *_: os.write(told, b"."))
+        os._exit(0)
+    os.close(told)
+    for _ in range(draw.randrange(5)):  # so many chunks may be finished first
+        os.read(heard, 1)
+    time.sleep(draw.uniform(0, 0.1))
+    os.kill(child, signal.SIGKILL)
+    os.close(heard)
+    if os.waitpid(child, 0)[1] == signal.SIGKILL:
+        found.append(len([name for name in os.listdir(path + "/done") if not name.startswith(".")]))
+print(*found)
+"""
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "seconds"),
+    [(ObjectivePerturbation(), 6), pytest.param(SMALL_SGD, 60, marks=pytest.mark.slow)],
+    ids=["objective", "sgd"],
+)
+def test_a_run_that_is_killed_again_and_again_resumes_to_the_same_bits(tmp_path, mechanism, seconds):
+    path, whole = tmp_path / "store", Grid(seeds=12, neighbours=4)
+    plan = make_plan(table(), mechanism, grid=whole, chunk=ChunkShape(1, 2))  # 36 chunks
+    expected = Ensemble(train_into(MemoryStore(plan), plan, 1, None))
+    open_store(path, plan)
+    call = f"{type(mechanism).__name__}({'0.5, 8, 15' if isinstance(mechanism, SGD) else ''})"
+    arguments = [str(path), str(Path(__file__).parent), call, str(seconds)]
+    nursery = subprocess.run([sys.executable, "-c", NURSERY, *arguments], capture_output=True, text=True, check=False)
+    assert nursery.returncode == 0, nursery.stderr[-2000:]
+    killed = [int(chunks) for chunks in nursery.stdout.split()]
+    assert len(killed) >= 3
+    assert max(killed) > 0
+    assert open_store(path, plan).verify() == []
+    assert ensemble_bits(train(table(), mechanism, grid=whole, store=path)) == ensemble_bits(expected)
+
+
+def test_progress_counts_models_from_what_is_done_to_all(tmp_path):
+    grid, seen = Grid(seeds=8, neighbours=2, init="both"), []
+    train(table(), SMALL_SGD, grid=replace(grid, seeds=4), store=tmp_path / "store")
+    train(table(), SMALL_SGD, grid=grid, store=tmp_path / "store", progress=lambda *counts: seen.append(counts))
+    assert seen[0] == (24, 48)
+    assert seen[-1] == (48, 48)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    seen.clear()
+    train(table(), SMALL_SGD, grid=grid, store=tmp_path / "store", progress=lambda *counts: seen.append(counts))
+    assert seen == [(48, 48)]
+
+
+def test_a_small_grid_needs_no_workers_and_a_large_one_uses_all_cores(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 12)
+    small = make_plan(table(), SMALL_SGD, grid=Grid(seeds=10))
+    large = make_plan(table(rows=2000, columns=50), SGD(steps=2000), grid=Grid(seeds=1000, neighbours=99))
+    assert default_jobs(small, 4) == 1
+    assert default_jobs(large, large.shape.count(1000, 100)) == 12
+
+
+def test_chunks_of_large_grids_are_bounded_in_memory():
+    for seeds in (2_000, 20_000):
+        plan = make_plan(
+            table(rows=2000, columns=50), SGD(steps=100), grid=Grid(seeds=seeds, neighbours=9, checkpoints=100)
+        )
+        numbers = 100 * plan.parameters * plan.shape.seeds * plan.shape.neighbours
+        assert 4 * numbers <= 64 << 20
+
+
+def test_a_worker_is_single_threaded_and_shares_what_it_compiles():
+    code = "from seedscope.run import prepare_process; prepare_process(); import jax, os; print(os.environ['NPROC'], jax.config.jax_compilation_cache_dir)"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment | {"SEEDSCOPE_CACHE": "/tmp/cache"},
+    )
+    assert shown.stdout == "1 /tmp/cache/compiled\n"
+
+
+@pytest.mark.parametrize(
+    ("choices", "sentence"),
+    [
+        ({"mechanism": SGD(batch_size=41)}, "batch_size must be at most the 40 training rows, got 41"),
+        (
+            {"grid": Grid(seeds=1, neighbours=41)},
+            "neighbours must be at most 40, got 41: the data have 40 training rows",
+        ),
+        ({"grid": Grid(seeds=1, people=[40])}, r"people must be row indices from 0 to 39, got \[40\]"),
+        ({"grid": Grid(seeds=1, checkpoints=[0])}, r"checkpoints must be steps from 1 to 15, got \[0\]"),
+        ({"grid": Grid(seeds=1, checkpoints=[16])}, r"checkpoints must be steps from 1 to 15, got \[16\]"),
+        ({"grid": Grid(seeds=1, checkpoints=0)}, "checkpoints must be a whole number of at least 1, got 0"),
+        ({"jobs": 0}, "jobs must be a whole number of at least 1, got 0"),
+        ({"mechanism": SGD}, r"mechanism must be one of Seedscope's, such as SGD\(\)"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_sentence(choices, sentence, tmp_path):
+    choices = {"mechanism": SMALL_SGD, "grid": Grid(seeds=1)} | choices
+    with pytest.raises(SeedscopeError, match=sentence) as raised:
+        train(table(), choices.pop("mechanism"), store=tmp_path / "store", **choices)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("probes", ["test", ("tests",), ("test", "neighbour")])
+def test_unknown_probes_are_refused(probes):
+    with pytest.raises(SeedscopeError, match="probes must be among test, spare, train, neighbours, got"):
+        Records(probes=probes)
+
+
+def test_images_train_with_the_default_scaling():
+    ensemble = train(images(), SGD(batch_size=8, steps=3), grid=Grid(seeds=1))
+    assert ensemble.description["preprocessing"]["scaling"] == "Unscaled()"
+    assert ensemble.scores.sizes["class"] == 3
