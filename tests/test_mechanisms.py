@@ -247,7 +247,7 @@ def test_the_calibration_of_diffprivlib_proves_nothing():
     assert "R²" in guarantee.reason
 
 
-@pytest.mark.parametrize("mechanism", [OutputPerturbation(epsilon=1.0), ObjectivePerturbation()])
+@pytest.mark.parametrize("mechanism", [OutputPerturbation(epsilon=1.0), ObjectivePerturbation(), DPSGD()])
 def test_guarantees_are_conditional_on_learned_scaling_only(mechanism):
     public = mechanism.guarantee(SETTING).reason
     learned = mechanism.guarantee(replace(SETTING, scaling_learned=True)).reason

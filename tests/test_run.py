@@ -125,7 +125,10 @@ def test_workers_that_are_killed_every_time_end_in_one_sentence(monkeypatch):
 
 
 def test_a_worker_ends_soon_after_the_process_that_started_it_was_killed():
-    worker = "import os; from seedscope.run import leave_with; print(os.getpid(), flush=True); leave_with(os.getppid())"
+    worker = (
+        "import os; from seedscope.run import leave_with; parent = os.getppid(); "
+        "print(os.getpid(), flush=True); leave_with(parent)"
+    )
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {worker!r}])"
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as started:
         left = int(started.stdout.readline())

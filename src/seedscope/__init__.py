@@ -3,10 +3,10 @@
 The public names, imported only when they are used:
 
     load, read_table, from_arrays, Dataset                                    data
-    logistic, mlp, lenet5, small_cnn, small_vgg                               models
+    logistic, mlp, lenet5, small_cnn, small_vgg, resnet20                     models
     SGD, DPSGD, OutputPerturbation, ObjectivePerturbation, AugmentedOutputPerturbation   mechanisms
-    Grid, Records, Standardised, Unscaled, train, train_until, Ensemble       many re-trainings
-    accounting, intrinsic, multiplicity, membership, reconstruction           mathematics on arrays
+    Grid, Records, Norms, Standardised, Unscaled, train, train_until, Ensemble   many re-trainings
+    accounting, intrinsic, multiplicity, membership, per_instance, reconstruction   mathematics on arrays
 """
 
 from importlib import import_module
@@ -23,11 +23,13 @@ _HOMES = {
     "seedscope.grid": ("Grid",),
     "seedscope.mechanisms": (
         "SGD", "DPSGD", "OutputPerturbation", "ObjectivePerturbation", "AugmentedOutputPerturbation",
-        "Poisson", "WithoutReplacement", "Shuffled", "Chaudhuri", "Diffprivlib062",
+        "Poisson", "WithoutReplacement", "Shuffled", "FlatClipping", "SmoothClipping", "Chaudhuri", "Diffprivlib062",
     ),
-    "seedscope.models": ("logistic", "mlp", "lenet5", "small_cnn", "small_vgg"),
+    "seedscope.models": ("logistic", "mlp", "lenet5", "small_cnn", "small_vgg", "tanh_cnn", "tanh_vgg"),
     "seedscope.number": ("Number",),
-    "seedscope.plan": ("Records",),
+    "seedscope.optimizers": ("Cosine", "Drops", "Linear", "Momentum", "WarmUp"),
+    "seedscope.plan": ("Norms", "Records"),
+    "seedscope.resnet": ("resnet20",),
     "seedscope.run": ("train",),
     "seedscope.scaling": ("Standardised", "Unscaled"),
 }  # fmt: skip
@@ -37,6 +39,7 @@ _MODULES = {
     "intrinsic": "seedscope.analyses.intrinsic",
     "multiplicity": "seedscope.analyses.multiplicity",
     "membership": "seedscope.analyses.membership",
+    "per_instance": "seedscope.analyses.per_instance",
     "reconstruction": "seedscope.analyses.reconstruction",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}

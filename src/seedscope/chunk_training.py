@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,16 +39,34 @@ class Job:
     watched_labels: np.ndarray | None = None
     norms_every: int = 1
     norms_precision: str = "float32"
+    traced: np.ndarray | None = None  # indices of the rows whose Fisher traces are recorded
 
 
+ARRAYS = ("rows", "labels", "probe_rows", "probe_labels", "watched_rows", "watched_labels")
 _trainers: dict[str, ChunkTrainer] = {}
+
+
+def filed(job: Job, folder: Path) -> Job:
+    """Return the job with its arrays written to files of a folder: what is sent with every chunk is then small."""
+    paths = {}
+    for name in ARRAYS:
+        if (array := getattr(job, name)) is not None:
+            paths[name] = folder / f"{name}.npy"
+            np.save(paths[name], array)
+    return replace(job, **paths)
+
+
+def loaded(job: Job) -> Job:
+    """Return the job with the arrays that were written to files."""
+    values = {name: getattr(job, name) for name in ARRAYS}
+    return replace(job, **{name: np.load(one) for name, one in values.items() if isinstance(one, Path)})
 
 
 def train_chunk(job: Job, seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
     """Return the records [seed, neighbour, init, ...] of a chunk; the job is prepared once in each process."""
     if job.fingerprint not in _trainers:
         _trainers.clear()
-        _trainers[job.fingerprint] = _prepare(job)
+        _trainers[job.fingerprint] = _prepare(loaded(job))
     with threadpool_limits(1, "blas"):  # cores are shared out by chunks; and one thread gives the same bits everywhere
         return _trainers[job.fingerprint](seeds, neighbours)
 
@@ -92,7 +111,7 @@ def _dpsgd(job: Job) -> ChunkTrainer:
     def train(seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
         records = train_dpsgd(
             job.mechanism, network, job.relation, job.root_seed, seeds, neighbours, job.inits, job.steps, job.rows,
-            job.labels, probes, job.scores_at_checkpoints, people,
+            job.labels, probes, job.scores_at_checkpoints, people, job.traced,
         )  # fmt: skip
         if people is None:
             return records

@@ -21,7 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from seedscope.mechanisms import DPSGD, Poisson, Relation, Shuffled
+from seedscope.example_leakage import smoothly_clipped_sum
+from seedscope.mechanisms import DPSGD, Poisson, Relation, Shuffled, SmoothClipping
 from seedscope.models import Network
 from seedscope.optimizers import transformation
 from seedscope.per_example import clipped_sum, gradient_norms, output_shapes
@@ -103,61 +104,74 @@ class PrivateJob:
     scores: bool
     scores_at_checkpoints: bool
     norms_every: int
+    traces: bool = False
+
+
+class Sums(NamedTuple):
+    """Over a batch, or a part of it: the clipped gradients' sum, and where traces are recorded each example's [N+1]."""
+
+    gradient: Any
+    traces: Any
 
 
 @partial(jax.jit, static_argnums=0)
-def train_block(job: PrivateJob, parameters, rows, labels, batches, parts, keys, neighbours, segments, probes, people):
+def train_block(
+    job: PrivateJob, parameters, rows, labels, batches, parts, keys, neighbours, segments, probes, people, traced
+):
     """Return the records of a block of models, trained side by side.
 
     parameters: pytree of [seed, model, ...]; rows [N+1, ...] and labels [N+1], the spare example last; batches
     [step, seed, place]; parts [step], how many later parts of a batch hold examples; keys [seed], of the noise; neighbours
     [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores are recorded; people: blocks of (rows,
-    labels) whose gradient norms are recorded.
+    labels) whose gradient norms are recorded; traced [example]: the rows whose Fisher traces are.
     """
     optimizer = transformation(job.mechanism.learning_rate, job.mechanism.momentum, job.mechanism.steps)
     recorder = _Recorder(job, people)
 
     def step(t, state):
-        parameters, carried, norms = state
+        parameters, carried, norms, traces = state
         norms = recorder.record(norms, parameters, t)
-        total = batch_sum(job, parameters, rows, labels, batches[t], parts[t], neighbours)
-        noisy = noisy_update(job, total, batches[t], rows.shape[0] - 1, neighbours, keys, t)
+        sums = batch_sum(job, parameters, rows, labels, batches[t], parts[t], neighbours, probe_keys(keys, t))
+        noisy = noisy_update(job, sums.gradient, batches[t], rows.shape[0] - 1, neighbours, keys, t)
         updates, carried = optimizer.update(noisy, carried)
-        return jax.tree.map(jnp.add, parameters, updates), carried, norms
+        return jax.tree.map(jnp.add, parameters, updates), carried, norms, jax.tree.map(jnp.add, traces, sums.traces)
 
     def to_checkpoint(state, segment):
         state = jax.lax.fori_loop(segment[0], segment[1], step, state)
         observed = {"weights": flat(state[0])}
         if job.scores and job.scores_at_checkpoints:
             observed |= observe(job.network, state[0], *probes)
+        if job.traces:
+            observed["fisher_traces"] = state[3][..., traced] / job.mechanism.noise_scale**2
         return state, observed
 
-    start = (parameters, optimizer.init(parameters), recorder.empty(parameters))
-    (parameters, _, norms), records = jax.lax.scan(to_checkpoint, start, segments)
+    start = (parameters, optimizer.init(parameters), recorder.empty(parameters), no_traces(job, parameters, rows))
+    (parameters, _, norms, _), records = jax.lax.scan(to_checkpoint, start, segments)
     records = jax.tree.map(lambda values: jnp.moveaxis(values, 0, 2), records)
     if job.scores and not job.scores_at_checkpoints:
         records |= observe(job.network, parameters, *probes)
     return records | recorder.finished(norms, parameters)
 
 
-def batch_sum(job: PrivateJob, parameters, rows, labels, batch, parts, neighbours) -> Any:
-    """Return the sum of clipped gradients over a batch [seed, place] for every model, part by part."""
+def batch_sum(job: PrivateJob, parameters, rows, labels, batch, parts, neighbours, keys) -> Sums:
+    """Return the sums over a batch [seed, place] for every model, part by part; keys [seed] are of traces' directions."""
 
     sum_over = jax.vmap(partial(part_sum, job, rows, labels, neighbours))
     first, later = job.parts
 
     def add_part(k, total):
         here = jax.lax.dynamic_slice_in_dim(batch, first + k * later, later, axis=1)
-        return jax.tree.map(jnp.add, total, sum_over(parameters, here))
+        return jax.tree.map(jnp.add, total, sum_over(parameters, here, fold_each(keys, k + 1)))
 
     if first == later < batch.shape[1]:  # one loop compiles faster than a first part and a loop
-        return jax.lax.fori_loop(-1, parts, add_part, jax.tree.map(jnp.zeros_like, parameters))
-    total = sum_over(parameters, batch[:, :first])
+        nothing = Sums(jax.tree.map(jnp.zeros_like, parameters), no_traces(job, parameters, rows))
+        return jax.lax.fori_loop(-1, parts, add_part, nothing)
+    total = sum_over(parameters, batch[:, :first], fold_each(keys, 0))
     return jax.lax.fori_loop(0, parts, add_part, total) if first < batch.shape[1] else total
 
 
-def part_sum(job: PrivateJob, rows, labels, neighbours, parameters, part) -> Any:
-    """Return the sum of clipped gradients over a part [place] of one seed's batch, for its models [model, ...].
+def part_sum(job: PrivateJob, rows, labels, neighbours, parameters, part, key) -> Sums:
+    """Return the sums over a part [place] of one seed's batch, for its models [model, ...].
 
     Adding is linear, so a neighbouring data set is a matter of weights: its own row counts 0, and where it is replaced
     the spare example, appended to the part, counts as often as that row was drawn.
@@ -166,15 +180,39 @@ def part_sum(job: PrivateJob, rows, labels, neighbours, parameters, part) -> Any
     replacing = job.relation == "replace_one"
     drawn = jnp.append(part, spare) if replacing else part
     part_rows, part_labels = take(rows, drawn), take(labels, drawn)
+    directions = jax.random.rademacher(key, part_rows.shape, rows.dtype) if job.traces else None
+    smooth = isinstance(job.mechanism.clipping, SmoothClipping)
 
     def one_model(parameters, neighbour):
         lacking = part == neighbour
         weights = ((part != spare) & ~lacking).astype(rows.dtype)
         if replacing:
             weights = jnp.append(weights, lacking.sum(dtype=rows.dtype))
-        return clipped_sum(job.network, parameters, part_rows, part_labels, weights, job.mechanism.clipping_norm)
+        arguments = (job.network, parameters, part_rows, part_labels, weights, job.mechanism.clipping_norm)
+        if not job.traces:
+            return Sums(clipped_sum(*arguments, smooth), ())
+        total, squares = smoothly_clipped_sum(*arguments, directions)
+        return Sums(total, jnp.zeros(rows.shape[0], squares.dtype).at[drawn].add(weights * squares))
 
     return jax.vmap(one_model)(parameters, neighbours)
+
+
+def no_traces(job: PrivateJob, parameters, rows) -> Any:
+    """Return the traces [seed, model, N+1] before the first step; nothing where none are recorded."""
+    if not job.traces:
+        return ()
+    leaf = jax.tree.leaves(parameters)[0]
+    return jnp.zeros((*leaf.shape[:2], rows.shape[0]), leaf.dtype)
+
+
+def probe_keys(keys: jax.Array, t) -> jax.Array:
+    """Return the key [seed] of this step's random directions; noise has the keys' own folds by the step."""
+    return fold_each(fold_each(keys, np.uint32(zlib.crc32(b"directions"))), t)
+
+
+def fold_each(keys: jax.Array, number) -> jax.Array:
+    """Return every key with a number folded in."""
+    return jax.vmap(partial(jax.random.fold_in, data=number))(keys)
 
 
 def noisy_update(job: PrivateJob, total: Any, batch: jax.Array, spare: int, neighbours, keys, t) -> Any:
@@ -294,11 +332,13 @@ def train_dpsgd(
     probes: tuple[np.ndarray, np.ndarray] | None,
     scores_at_checkpoints: bool = False,
     people: People | None = None,
+    traced: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the records of the models seeds × neighbours × inits, arrays [seed, neighbour, init, ...].
 
     rows [N+1, ...] and labels [N+1] have the spare example last. With `people`, their gradient norms before clipping and
     whether they are classified correctly are recorded [..., state, person] before steps 0, k, 2k, … and after the last.
+    With `traced`, indices of rows, the traces of their Fisher information up to each checkpoint [..., checkpoint, row].
     """
     examples, models = len(rows) - 1, len(neighbours) * len(inits)
     parts = batch_parts(network, mechanism, rows.shape[1:], len(seeds), models)
@@ -306,13 +346,14 @@ def train_dpsgd(
     room = parts.room(batches.index.shape[2]) - batches.index.shape[2]
     index = np.pad(batches.index, ((0, 0), (0, 0), (0, room)), constant_values=examples)
     every = people.every if people else 1
-    job = PrivateJob(network, mechanism, relation, parts, probes is not None, scores_at_checkpoints, every)
+    scores, traces = probes is not None, traced is not None
+    job = PrivateJob(network, mechanism, relation, parts, scores, scores_at_checkpoints, every, traces)
     parameters = starting_points(network, root_seed, seeds, len(neighbours), inits)
     segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
     lacking = np.repeat(neighbours, len(inits)).astype(np.int32)
     records = train_block(
         job, parameters, rows, labels, index, parts.needed(batches.sizes), noise_keys(root_seed, seeds), lacking, segments,
-        probes, _blocks(people, parts.first),
+        probes, _blocks(people, parts.first), traced,
     )  # fmt: skip
     shape = (len(seeds), len(neighbours), len(inits))
     kept = {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}

@@ -42,6 +42,8 @@ def variables(plan: Plan) -> list[Variable]:
         axes = ("seed", "neighbour", "init", "norm_step", "watched")
         found.append(_variable(plan, "gradient_norms", axes, plan.records.norms.precision))
         found.append(_variable(plan, "correct", axes, "float16"))  # 0 or 1; like everything else NaN until it is known
+    if plan.traced is not None:
+        found.append(_variable(plan, "fisher_traces", ("seed", "neighbour", "init", "step", "traced"), "float32"))
     return found
 
 
@@ -62,6 +64,7 @@ def coordinates(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
         "example_person": ("example", np.concatenate([np.zeros(0, int), *(_person(plan, one) for *_, one in parts)])),
         **_people(plan),
         **_watched(plan),
+        **_traced(plan),
     }
 
 
@@ -76,6 +79,18 @@ def _watched(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
         "watched_row": ("watched", rows),
         "watched_label": ("watched", part.labels),
         "watched_person": ("watched", _person(plan, part)),
+    }
+
+
+def _traced(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
+    """Return the coordinates of recorded Fisher traces: whose they are, rows of the data that models are trained on."""
+    if plan.traced is None:
+        return {}
+    part = plan.data.base.take(plan.traced)
+    return {
+        "traced_row": ("traced", plan.traced),
+        "traced_label": ("traced", part.labels),
+        "traced_person": ("traced", _person(plan, part)),
     }
 
 
@@ -141,6 +156,7 @@ def _variable(plan: Plan, name: str, axes: tuple[str, ...], dtype: str) -> Varia
         "class": plan.data.classes,
         "norm_step": len(plan.norm_steps),
         "watched": 0 if plan.watched is None else len(plan.watched[1]),
+        "traced": 0 if plan.traced is None else len(plan.traced),
     }
     chunk = sizes | {"seed": plan.shape.seeds, "neighbour": plan.shape.neighbours}
     return Variable(name, axes, tuple(sizes[a] for a in axes), tuple(chunk[a] for a in axes), dtype)

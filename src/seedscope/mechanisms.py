@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from seedscope.errors import require, require_count, require_positive, require_probability
 from seedscope.number import Number
@@ -71,6 +71,26 @@ Sampling = Poisson | WithoutReplacement | Shuffled
 
 
 @dataclass(frozen=True)
+class FlatClipping:
+    """A gradient longer than the clipping norm C is shortened to C."""
+
+    largest_norm: ClassVar[float] = 1.0  # of a clipped gradient, in units of C
+
+
+@dataclass(frozen=True)
+class SmoothClipping:
+    """A gradient g becomes g/(GELU(‖g‖/C − 1) + 1): differentiable, and hardly longer than C (BR §6.2).
+
+    Fisher information about an example needs it: flat clipping has a kink.
+    """
+
+    largest_norm: ClassVar[float] = 1.1153  # 1.11524…; BR has 1.115
+
+
+Clipping = FlatClipping | SmoothClipping
+
+
+@dataclass(frozen=True)
 class SGD:
     """Plain stochastic gradient descent with a fixed learning rate (METHODS of IP1 and IP2)."""
 
@@ -97,8 +117,8 @@ class SGD:
 class DPSGD:
     """Stochastic gradient descent on clipped per-example gradients plus Gaussian noise.
 
-    A step sums the gradients of a batch, each shortened to `clipping_norm` C, and adds noise of standard deviation
-    `noise_multiplier · C`. With `rule="sum"` the result is divided by the *expected* batch size: that is the private
+    A step sums the gradients of a batch, each shortened to `clipping_norm` C (as `clipping` says: flatly, or smoothly
+    and then to 1.1153 C), and adds noise of standard deviation `noise_multiplier · C`. With `rule="sum"` the result is divided by the *expected* batch size: that is the private
     mechanism. With `rule="mean"` the sum is divided by the true batch size (the noise still by the expected one), which
     the accounting of the sum does not cover. `learning_rate` is a number or a schedule, `momentum` what is carried on.
     """
@@ -112,6 +132,7 @@ class DPSGD:
     sampling: Sampling = field(default=Poisson())
     momentum: Momentum | None = None
     rule: Rule = "sum"
+    clipping: Clipping = field(default=FlatClipping())
 
     relation: Relation = field(default="add_or_remove", init=False)
 
@@ -127,6 +148,8 @@ class DPSGD:
         )
         require_probability("delta", self.delta)
         require(self.rule in RULES, f"rule must be one of {RULES}, got {self.rule!r}.")
+        known = isinstance(self.clipping, Clipping)
+        require(known, f"clipping must be FlatClipping() or SmoothClipping(), got {self.clipping!r}.")
 
     @classmethod
     def calibrated(
@@ -141,6 +164,7 @@ class DPSGD:
 
         _require_batch(batch_size, examples)
         noise = dpsgd_noise_multiplier(epsilon, delta, batch_size / examples, steps)
+        noise *= options.get("clipping", FlatClipping()).largest_norm
         return cls(batch_size=batch_size, steps=steps, noise_multiplier=noise, delta=delta, **options)
 
     @property
@@ -161,9 +185,10 @@ class DPSGD:
         reason = self._unproved()
         if reason:
             return Guarantee(self.relation, None, self.delta, reason)
-        epsilon = float(dpsgd_epsilon(self.noise_multiplier, rate, self.steps, self.delta))
-        reason = "Rényi divergences of the sampled Gaussian mechanism, added over the steps."
-        return Guarantee(self.relation, Number(epsilon, "proved"), self.delta, reason)
+        noise = self.noise_multiplier / self.clipping.largest_norm
+        epsilon = float(dpsgd_epsilon(noise, rate, self.steps, self.delta))
+        by = "Rényi divergences of the sampled Gaussian mechanism, added over the steps"
+        return _proved(self.relation, epsilon, self.delta, setting, by)
 
     def _unproved(self) -> str:
         """Return why no guarantee is proved, empty where one is."""

@@ -38,14 +38,33 @@ class Examples(NamedTuple):
 
 
 def clipped_sum(
-    network: Network, parameters: Any, rows: jax.Array, labels: jax.Array, weights: jax.Array, clipping_norm: float
+    network: Network,
+    parameters: Any,
+    rows: jax.Array,
+    labels: jax.Array,
+    weights: jax.Array,
+    clipping_norm: float,
+    smooth: bool = False,
 ) -> Any:
     """Return Σ_b weight_b · clip(g_b), a pytree like the parameters; clip shortens a gradient to the clipping norm."""
     passed = examples(network, parameters, rows, labels)
-    return passed.weighted_sum(weights * jnp.minimum(1.0, clipping_norm / passed.norms))
+    factors = smooth_factors if smooth else flat_factors
+    return passed.weighted_sum(weights * factors(passed.norms, clipping_norm))
 
 
-def gradient_norms(network: Network, parameters: Any, rows: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
+def flat_factors(norms: jax.Array, clipping_norm: float) -> jax.Array:
+    """Return what shortens gradients of these norms to the clipping norm C: min(1, C/‖g‖)."""
+    return jnp.minimum(1.0, clipping_norm / norms)
+
+
+def smooth_factors(norms: jax.Array, clipping_norm: float) -> jax.Array:
+    """Return 1/(GELU(‖g‖/C − 1) + 1), differentiable: norms stay below 1.1153·C (BR §6.2)."""
+    return 1 / (jax.nn.gelu(norms / clipping_norm - 1, approximate=False) + 1)
+
+
+def gradient_norms(
+    network: Network, parameters: Any, rows: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Return each example's gradient norm, and whether it is classified correctly."""
     passed = examples(network, parameters, rows, labels)
     binary = passed.logits.ndim == 1
@@ -58,7 +77,21 @@ def examples(network: Network, parameters: Any, rows: jax.Array, labels: jax.Arr
     shapes = output_shapes(network, parameters, rows[0])
     if shapes is None:
         return _materialised(network, parameters, rows, labels)
-    layers, structure = _layers(parameters)
+    return from_passes(parameters, layer_passes(network, parameters, rows, labels, shapes))
+
+
+class Passes(NamedTuple):
+    """Of every example: each layer's lifted input, the derivative δ of the loss by its output, and the logits."""
+
+    inputs: list[jax.Array]
+    deltas: list[jax.Array]
+    logits: jax.Array
+
+
+def layer_passes(
+    network: Network, parameters: Any, rows: jax.Array, labels: jax.Array, shapes: list[jax.ShapeDtypeStruct]
+) -> Passes:
+    """Return what one forward and one backward pass over examples give; shapes are those of `output_shapes`."""
 
     def losses_of(offsets: list[jax.Array]) -> tuple[jax.Array, tuple]:
         logits, calls = jax.vmap(lambda *one: _call_recorded(network, parameters, *one))(rows, offsets)
@@ -66,9 +99,19 @@ def examples(network: Network, parameters: Any, rows: jax.Array, labels: jax.Arr
 
     offsets = [jnp.zeros((len(rows), *shape.shape), shape.dtype) for shape in shapes]
     deltas, (logits, inputs) = jax.grad(losses_of, has_aux=True)(offsets)
-    parts = [_layer_gradient(*one) for one in zip(layers, inputs, deltas, strict=True)]
+    return Passes(inputs, deltas, logits)
+
+
+def from_passes(parameters: Any, passes: Passes) -> Examples:
+    """Return the per-example gradients that follow from the passes."""
+    layers, structure = layers_of(parameters)
+    parts = [layer_gradient(*one) for one in zip(layers, passes.inputs, passes.deltas, strict=True)]
     norms = jnp.sqrt(sum(part.squares for part in parts))
-    return Examples(norms, logits, lambda weights: jax.tree.unflatten(structure, [one.sum(weights) for one in parts]))
+
+    def weighted(weights: jax.Array) -> Any:
+        return jax.tree.unflatten(structure, [one.sum(weights) for one in parts])
+
+    return Examples(norms, passes.logits, weighted)
 
 
 def output_shapes(network: Network, parameters: Any, row: jax.Array) -> list[jax.ShapeDtypeStruct] | None:
@@ -76,7 +119,7 @@ def output_shapes(network: Network, parameters: Any, row: jax.Array) -> list[jax
 
     They do if every parameter belongs to a layer that is known here and each layer is called exactly once.
     """
-    layers, _ = _layers(parameters)
+    layers, _ = layers_of(parameters)
     if network.module is None or not all(isinstance(layer, LAYERS) for layer in layers):
         return None
 
@@ -98,13 +141,13 @@ class _NotOneCallEach(Exception):
 class _StandIn:
     """Stands in for a layer: adds the offset to its output, and notes its lifted input and its output."""
 
-    layer: Layer
+    layer: Any
     offset: Any
     traced: type
     calls: list[tuple[jax.Array, jax.Array]]
 
     def __call__(self, x: jax.Array, *, key: Any = None) -> jax.Array:
-        if type(x) is not self.traced:  # called inside a transformation of the network's own, as in a map over positions
+        if type(x) is not self.traced:  # called inside a transformation of the network's own: a map over positions
             raise _NotOneCallEach
         dense = isinstance(self.layer, eqx.nn.Linear)
         lifted = x if dense else self.layer.lift(x)
@@ -115,7 +158,7 @@ class _StandIn:
 
 def _call_recorded(network: Network, parameters: Any, row: jax.Array, offsets: list) -> tuple[jax.Array, list]:
     """Return one example's logits and each layer's (lifted input, output), offsets being added to the outputs."""
-    leaves, structure = _layers(network.module(parameters))  # type: ignore[misc]
+    leaves, structure = layers_of(network.module(parameters))  # type: ignore[misc]
     remaining = iter(offsets)
     stands = [_StandIn(leaf, next(remaining), type(row), []) if isinstance(leaf, LAYERS) else leaf for leaf in leaves]
     logits = jax.tree.unflatten(structure, stands)(row)
@@ -125,7 +168,7 @@ def _call_recorded(network: Network, parameters: Any, row: jax.Array, offsets: l
     return logits, [one[0] for one in calls]
 
 
-def _layers(tree: Any) -> tuple[list, Any]:
+def layers_of(tree: Any) -> tuple[list, Any]:
     """Return the tree's layers (and what belongs to none) as leaves, and its structure above them."""
     return jax.tree.flatten(tree, is_leaf=lambda node: isinstance(node, LAYERS))
 
@@ -134,17 +177,17 @@ class _LayerGradient(NamedTuple):
     """One layer's part in every example's gradient: its squared norms, and the layer's sum for given weights."""
 
     squares: jax.Array
-    sum: Callable[[jax.Array], Layer]
+    sum: Callable[[jax.Array], Any]
 
 
-def _layer_gradient(layer: Layer, lifted: jax.Array, delta: jax.Array) -> _LayerGradient:
+def layer_gradient(layer: Layer, lifted: jax.Array, delta: jax.Array) -> _LayerGradient:
     """Return the layer's part, from its lifted inputs and the derivatives of its outputs, [example, position …, unit]."""
     if isinstance(layer, ScaleAndShift):
         return _scale_gradient(layer, lifted, delta)
     count, units = len(lifted), layer.weight.shape[0]
     lifted = lifted.reshape(count, -1, lifted.shape[-1])
     delta = delta.reshape(count, -1, units)
-    weight = _matrix_gradient(lifted, delta)
+    weight = matrix_gradient(lifted, delta)
     if layer.bias is None:
         return _LayerGradient(weight.squares, lambda weights: _with(layer, weight=weight.sum(weights)))
     bias = delta.sum(1)
@@ -152,21 +195,25 @@ def _layer_gradient(layer: Layer, lifted: jax.Array, delta: jax.Array) -> _Layer
     def weighted(weights: jax.Array) -> Layer:
         return _with(layer, weight=weight.sum(weights), bias=weights @ bias)
 
-    return _LayerGradient(weight.squares + _squares(bias), weighted)
+    return _LayerGradient(weight.squares + squared_norms(bias), weighted)
 
 
-def _matrix_gradient(lifted: jax.Array, delta: jax.Array) -> _LayerGradient:
+def matrix_gradient(lifted: jax.Array, delta: jax.Array) -> _LayerGradient:
     """Return the part of a weight matrix [output, input]: lifted [example, position, input], delta […, output]."""
     _, positions, inputs = lifted.shape
     outputs = delta.shape[-1]
     if positions == 1:
         one, its = lifted[:, 0], delta[:, 0]
-        return _LayerGradient(_squares(one) * _squares(its), lambda weights: _products(its * weights[:, None], one))
+        return _LayerGradient(
+            squared_norms(one) * squared_norms(its), lambda weights: _products(its * weights[:, None], one)
+        )
     if positions * (inputs + outputs) < inputs * outputs:  # the ghost norm is cheaper than the gradient itself
         products = jnp.einsum("bpi,bqi->bpq", lifted, lifted) * jnp.einsum("bpo,bqo->bpq", delta, delta)
         return _LayerGradient(products.sum((1, 2)), lambda weights: _contract(delta * weights[:, None, None], lifted))
     gradients = jnp.einsum("bpo,bpi->boi", delta, lifted)
-    return _LayerGradient(_squares(gradients.reshape(len(gradients), -1)), lambda weights: jnp.tensordot(weights, gradients, 1))
+    return _LayerGradient(
+        squared_norms(gradients.reshape(len(gradients), -1)), lambda weights: jnp.tensordot(weights, gradients, 1)
+    )
 
 
 def _contract(delta: jax.Array, lifted: jax.Array) -> jax.Array:
@@ -179,7 +226,7 @@ def _products(delta: jax.Array, lifted: jax.Array) -> jax.Array:
     return jnp.einsum("bo,bi->oi", delta, lifted)
 
 
-def _squares(vectors: jax.Array) -> jax.Array:
+def squared_norms(vectors: jax.Array) -> jax.Array:
     """Return each row's squared norm; as a product of rows it is twice as fast as a sum of squares under `vmap`."""
     return jnp.einsum("bi,bi->b", vectors, vectors)
 
@@ -192,7 +239,7 @@ def _scale_gradient(layer: ScaleAndShift, lifted: jax.Array, delta: jax.Array) -
     def weighted(weights: jax.Array) -> ScaleAndShift:
         return _with(layer, scale=weights @ scale, shift=weights @ shift)
 
-    return _LayerGradient(_squares(scale) + _squares(shift), weighted)
+    return _LayerGradient(squared_norms(scale) + squared_norms(shift), weighted)
 
 
 def _with(layer: Any, **values: jax.Array) -> Any:

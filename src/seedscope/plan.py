@@ -18,7 +18,16 @@ from seedscope.chunk_training import Job
 from seedscope.datasets.dataset import Dataset, Part
 from seedscope.errors import require, require_count
 from seedscope.grid import Chunk, ChunkShape, Grid
-from seedscope.mechanisms import CONVEX, DPSGD, AugmentedOutputPerturbation, Guarantee, Mechanism, Relation, Setting
+from seedscope.mechanisms import (
+    CONVEX,
+    DPSGD,
+    AugmentedOutputPerturbation,
+    Guarantee,
+    Mechanism,
+    Relation,
+    Setting,
+    SmoothClipping,
+)
 from seedscope.scaling import FittedScaling, Scaling, default_scaling
 
 Probe = Literal["test", "neighbours", "spare", "train"]
@@ -27,6 +36,7 @@ SINGULAR = {"neighbours": "neighbour"}  # the name of a part, as a coordinate
 WORK_PER_CHUNK = 1.5e10  # floating-point operations: about half a second on one core
 BYTES_PER_CHUNK = 64 << 20
 BYTES_PER_SEED = 512 << 20  # of records; then the neighbours that share a seed's batches are split up
+SEEDS_TOGETHER = 4
 MODELS_PER_SEED = 128  # neighbours × inits that share a seed's batches in one chunk
 
 
@@ -61,15 +71,19 @@ class Records:
     """What is kept of each model: weights, scores and losses on probe examples, and with DP-SGD gradient norms.
 
     `probes` are parts of the data: "test", "neighbours" (the rows that neighbouring data sets lack), "spare" (x_0) and
-    "train". `scores_at_checkpoints` keeps scores and losses at every checkpoint, not only at the end.
+    "train". `scores_at_checkpoints` keeps scores and losses at every checkpoint, not only at the end. `fisher_traces`
+    of "train" or "neighbours" keeps, at every checkpoint, how much DP-SGD with smooth clipping has revealed of each row.
     """
 
     probes: tuple[Probe, ...] = ("test", "neighbours", "spare")
     scores_at_checkpoints: bool = False
     norms: Norms | None = None
+    fisher_traces: Literal["train", "neighbours"] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "probes", tuple(self.probes))
+        known = self.fisher_traces in (None, "train", "neighbours")
+        require(known, f"fisher_traces must be 'train' or 'neighbours', got {self.fisher_traces!r}.")
         unknown = [one for one in self.probes if one not in PROBES]
         require(not unknown, f"probes must be among {', '.join(PROBES)}, got {unknown}.")
 
@@ -165,6 +179,11 @@ class Plan:
         every = self.records.norms.steps_between(len(self.data.base), self.mechanism.batch_size)
         return (*range(0, self.mechanism.steps, every), self.mechanism.steps)
 
+    @cached_property
+    def traced(self) -> np.ndarray | None:
+        """The rows whose Fisher traces are recorded; None without such records."""
+        return None if self.records.fisher_traces is None else self._part(self.records.fisher_traces)[0]
+
     def probe_parts(self) -> list[tuple[str, np.ndarray, Part]]:
         """Return (part name, row indices, rows) of the probe examples, in the order in which they are recorded."""
         return [(SINGULAR.get(name, name), *self._part(name)) for name in PROBES if name in self.records.probes]
@@ -189,7 +208,7 @@ class Plan:
             "model": self.model.identity(shape, self.data.classes),
             "scaling": repr(self.scaling),
             "norm_bound": self.fitted_scaling.norm_bound,
-            "records": _plain(asdict(self.records)),
+            "records": self._recorded(),
             "relation": self.relation,
             "init": list(self.inits),
             "checkpoints": list(self.steps),
@@ -197,6 +216,7 @@ class Plan:
             "people": list(self.grid.people),
             "chunk": asdict(self.shape),
             "watched": 0 if self.watched is None else len(self.watched[1]),
+            **({} if self.traced is None else {"traced": len(self.traced)}),
         }
 
     @cached_property
@@ -233,7 +253,7 @@ class Plan:
                 "chunk": asdict(self.shape),
             },
             "preprocessing": {"scaling": repr(self.scaling), **self.fitted_scaling.describe()},
-            "records": _plain(asdict(self.records)),
+            "records": self._recorded(),
             "versions": software_versions(),
         }
 
@@ -259,6 +279,7 @@ class Plan:
             probe_rows=self.fitted_scaling.apply(rows).astype(self._float),
             probe_labels=labels.astype(self._float),
             **self._watched_job(),
+            traced=self.traced,
         )
 
     def _watched_job(self) -> dict[str, Any]:
@@ -272,6 +293,11 @@ class Plan:
             "norms_every": self.records.norms.steps_between(len(self.data.base), self.mechanism.batch_size),
             "norms_precision": self.records.norms.precision,
         }
+
+    def _recorded(self) -> dict[str, Any]:
+        """Return the records as plain values; traces only where there are any, so that older stores stay what they are."""
+        recorded = _plain(asdict(self.records))
+        return {name: value for name, value in recorded.items() if name != "fisher_traces" or value is not None}
 
     def chunk_coordinates(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Return the seeds and neighbours of a full chunk; beyond the grid seeds go on and the base stands in."""
@@ -318,6 +344,8 @@ def _check(plan: Plan) -> None:
     if plan.records.norms is not None:
         require(isinstance(mechanism, DPSGD), f"gradient norms are recorded for DPSGD only, the mechanism is {name}.")
         require(len(plan.watched[1]), "Norms(of='neighbours') needs Grid(neighbours=…) or people; there are none.")  # type: ignore[index]
+    if plan.traced is not None:
+        _check_traces(plan)
     if isinstance(mechanism, CONVEX):
         require(plan.model.convex, f"{name} needs model=logistic(), got {plan.model!r}.")
         require(data.classes == 2, f"{name} is for two classes, the data have {data.classes}.")
@@ -325,6 +353,22 @@ def _check(plan: Plan) -> None:
         return
     rows, size = len(data.base), gradient_part(mechanism).batch_size
     require(size <= rows, f"batch_size must be at most the {rows} training rows, got {size}.")
+
+
+def _check_traces(plan: Plan) -> None:
+    """Raise unless the Fisher information of a step exists: noise, smooth clipping, a smooth network."""
+    from seedscope.smoothness import require_smooth
+
+    mechanism, name = plan.mechanism, type(plan.mechanism).__name__
+    require(isinstance(mechanism, DPSGD), f"fisher_traces are recorded for DPSGD only, the mechanism is {name}.")
+    assert isinstance(mechanism, DPSGD)
+    smooth = isinstance(mechanism.clipping, SmoothClipping)
+    require(smooth, "fisher_traces need clipping=SmoothClipping(): flat clipping is not differentiable.")
+    noisy = mechanism.noise_multiplier > 0
+    require(noisy, "fisher_traces need noise_multiplier above 0, got 0: without noise the information is infinite.")
+    require(mechanism.rule == "sum", "fisher_traces need rule='sum': the mean's divisor depends on the batch.")
+    require(len(plan.traced), "fisher_traces='neighbours' needs Grid(neighbours=…) or people; there are none.")  # type: ignore[arg-type]
+    require_smooth(plan.model, plan.data.features.shape[1:], plan.data.classes)
 
 
 def gradient_part(mechanism: Any) -> Any:
@@ -342,12 +386,15 @@ def choose_chunk_shape(plan: Plan) -> ChunkShape:
     numbers = checkpoints * plan.parameters
     numbers += probes * (outputs + 1) * (checkpoints if plan.records.scores_at_checkpoints else 1)
     numbers += len(plan.norm_steps) * (len(plan.watched[1]) if plan.watched else 0)
+    numbers += checkpoints * (0 if plan.traced is None else len(plan.traced))
     neighbours = max(1, min(neighbours, BYTES_PER_SEED // (4 * numbers * inits)))
     blocks = -(-len(plan.neighbours) // neighbours)
     neighbours = -(-len(plan.neighbours) // blocks)  # of even size: what pads the last block is trained for nothing
     per_seed = neighbours * inits
     by_memory = BYTES_PER_CHUNK // (4 * numbers * per_seed)
     by_work = WORK_PER_CHUNK / (model_work(plan) * per_seed)
+    if by_work > 0.1 * SEEDS_TOGETHER:  # batched products are several times faster than those of a single seed
+        by_work = max(by_work, SEEDS_TOGETHER)
     seeds = int(max(1, min(by_memory, by_work, -(-plan.grid.seeds // 4))))
     return ChunkShape(seeds, neighbours)
 
@@ -365,7 +412,8 @@ def model_work(plan: Plan) -> float:
     one_row = jax.ShapeDtypeStruct((1, *shape), np.float32)
     forward = jax.jit(network.apply).lower(parameters, one_row).cost_analysis() or {}
     examples = sgd.steps * (sgd.batch_size + 1) + len(plan.norm_steps) * (len(plan.watched[1]) if plan.watched else 0)
-    return 3.0 * examples * max(forward.get("flops", 0.0), 2.0 * plan.parameters)
+    work = 3.0 * examples * max(forward.get("flops", 0.0), 2.0 * plan.parameters)
+    return work if plan.traced is None else 3 * work
 
 
 def software_versions() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from seedscope.chunk_training import Arrays, Job, train_chunk
+from seedscope.chunk_training import Arrays, Job, filed, train_chunk
 from seedscope.datasets.dataset import Dataset
 from seedscope.ensemble import Ensemble
 from seedscope.errors import SeedscopeError, require_count
@@ -93,8 +94,8 @@ def results(plan: Plan, store: Store, missing: list[Chunk], jobs: int) -> Iterat
         except TerminatedWorkerError:
             if attempt == ATTEMPTS - 1:
                 raise SeedscopeError(
-                    f"worker processes were killed {ATTEMPTS} times, likely for lack of memory; run the same again with "
-                    "fewer jobs: finished chunks of a store are kept."
+                    f"worker processes were killed {ATTEMPTS} times, likely for lack of memory; run the same again "
+                    "with fewer jobs: finished chunks of a store are kept."
                 ) from None
 
 
@@ -102,9 +103,12 @@ def _parallel_results(plan: Plan, chunks: list[Chunk], jobs: int) -> Iterator[tu
     """Yield chunks with their records from worker processes, in the order in which they finish."""
     from joblib import Parallel, delayed, parallel_config
 
-    with parallel_config("loky", n_jobs=min(jobs, len(chunks)), initializer=prepare_worker):
-        tasks = (delayed(_train_named)(plan.job, chunk, *plan.chunk_coordinates(chunk)) for chunk in chunks)
-        yield from Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1)(tasks)
+    processes = parallel_config("loky", n_jobs=min(jobs, len(chunks)), initializer=prepare_worker)
+    with tempfile.TemporaryDirectory(prefix="seedscope-") as folder, processes:
+        job = filed(plan.job, Path(folder))
+        tasks = (delayed(_train_named)(job, chunk, *plan.chunk_coordinates(chunk)) for chunk in chunks)
+        options = {"return_as": "generator_unordered", "pre_dispatch": "2*n_jobs", "batch_size": 1, "max_nbytes": None}
+        yield from Parallel(**options)(tasks)
 
 
 def _train_named(job: Job, chunk: Chunk, seeds: np.ndarray, neighbours: np.ndarray) -> tuple[Chunk, Arrays]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from report_sample import HOSTILE, hostile_report, sample_report
+from report_sample import HOSTILE, changed, hostile_report, sample_report
 from seedscope.report import public_report, render_page, rows, words
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser; pip install playwright")
@@ -268,6 +268,12 @@ def test_a_click_on_a_point_opens_that_person(show):
     opened.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     title = opened.page.inner_text("#person-title")
     assert opened.persons("people", "focus") == {PEOPLE["id"].index(title)}
+
+
+def test_the_page_opens_at_the_level_of_the_verdict(show):
+    opened = show(changed(REPORT, "verdict.level", 1))
+    assert opened.page.input_value("#level") == "1"
+    assert opened.page.inner_text("#level-name") == REPORT["levels"][1]["label"]
 
 
 def test_a_link_to_a_person_opens_them(show):

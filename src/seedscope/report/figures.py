@@ -56,7 +56,7 @@ def specifications(report: Report) -> dict[str, dict[str, Any]]:
     if report["public"]:
         return {}
     drawn = _draw(report, lambda name: alt.NamedData(name=name), {"level": 0, "labels": [], "names": []})
-    return {name: chart.to_dict() for name, chart in drawn.items()}
+    return {name: chart.to_dict(validate=False) for name, chart in drawn.items()}
 
 
 def _data(report: Report, level: int) -> dict[str, rows.Rows]:

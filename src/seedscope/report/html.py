@@ -41,6 +41,7 @@ def render_page(report: Mapping[str, Any]) -> str:
             scripts=[Markup(script) for script in scripts],
             payload=None if public else Markup(inert_json(_payload(plain))),
             words=words,
+            limited=any("true_positive_limit" in (level.get("roc") or {}) for level in plain["levels"]),
             intrinsic=list(dict.fromkeys(name for level in plain["levels"] for name in level.get("intrinsic") or {})),
         )
     )

@@ -10,7 +10,7 @@
   const BRUSHED = ["people", "distribution"];
   const COLOURS = ["ink", "muted", "line", "paper", "neutral", "accent", "second", "third"];
   const state = {
-    level: 0, filters: groups.map(() => null), chosen: new Set(), focus: null,
+    level: report.verdict.level ?? 0, filters: groups.map(() => null), chosen: new Set(), focus: null,
     search: "", onlyChosen: false, sort: { key: "disagreement", descending: true }, page: 0,
   };
   const views = {};
@@ -417,7 +417,7 @@
   connect();
   const linked = /^#person-(\d+)$/.exec(location.hash);
   const start = linked && Number(linked[1]) < people.shown ? Number(linked[1]) : null;
-  update({ level: 0, focus: start }, start !== null);
+  update({ level: state.level, focus: start }, start !== null);
   theme();
   window.seedscope = { state, views };  // for whoever wants to look at the charts' data in the browser's console
   document.documentElement.dataset.ready = "yes";

@@ -184,6 +184,7 @@ def _lengths(report: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
 def _check_positions(report: dict[str, Any]) -> None:
     """Raise unless columns hold numbers, and positions in a list of names lie inside that list."""
     people, classes = report["people"], len(report["audited"]["classes"])
+    _check_indices("verdict.level", [report["verdict"].get("level")], len(report["levels"]))
     _check_indices("people.label", people["label"], classes)
     for index, (column, group) in enumerate(zip(people["groups"], report["groups"], strict=True)):
         _check_indices(f"people.groups.{index}", column, len(group["levels"]))

@@ -21,7 +21,7 @@ from seedscope.errors import require, require_positive, require_probability
 from seedscope.number import Number
 
 HOLDER_PER_STEP = 3.0  # GLA Fact 3.4: p = 3n keeps all orders below 2α
-HOLDERS_PER_STEP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 15.0, 30.0, 100.0, 1000.0, np.inf)
+HOLDERS_PER_STEP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 15.0, 30.0)  # far above, few runs say nothing about the average
 LARGEST_ORDER = 1e6  # beyond, a composition is worth nothing
 
 
@@ -53,8 +53,7 @@ def step_orders(order: float, holder: float, steps: int) -> np.ndarray:
     >>> step_orders(8.0, holder=9.0, steps=3).round(4).tolist()
     [9.8594, 8.875, 8.0]
     """
-    back = np.arange(steps)[::-1]
-    return 1 + np.exp(-back * np.log1p(-1 / holder)) * (order - 1)
+    return _orders_at(np.arange(steps)[::-1], order, holder)
 
 
 def compose_expected(
@@ -112,15 +111,23 @@ def compose_expected(
 
 
 def expected_contributions(
-    sensitivities: ArrayLike, noise_scale: float, sampling_probability: float, order: float, holder: float
+    sensitivities: ArrayLike,
+    noise_scale: float,
+    sampling_probability: float,
+    order: float,
+    holder: float,
+    steps_before_last: ArrayLike | None = None,
 ) -> np.ndarray:
     """Return each step's contribution [..., step] for sensitivities [..., run, step].
+
+    `steps_before_last` [step] says which steps they are, where not all steps of the run are given.
 
     >>> expected_contributions([[0.0, 0.3], [0.0, 0.3]], 1.0, 0.1, 2.0, holder=6.0).round(6).tolist()
     [0.0, 0.000941]
     """
     s = np.asarray(sensitivities, float)
-    orders = _checked_orders(order, holder, s.shape[-1])
+    back = np.arange(s.shape[-1])[::-1] if steps_before_last is None else np.asarray(steps_before_last)
+    orders = _checked_orders(order, holder, back)
     divergences = sampled_gaussian_rdp(s, noise_scale, sampling_probability, orders)
     if np.isinf(holder):
         return divergences.max(axis=-2)
@@ -148,17 +155,25 @@ def statistical_contributions(
     require_probability("confidence", confidence)
     s = np.asarray(sensitivities, float)
     runs, steps = s.shape[-2:]
-    orders = _checked_orders(order, holder, steps)
+    orders = _checked_orders(order, holder, np.arange(steps)[::-1])
     worst = sampled_gaussian_rdp(clipping_norm, noise_scale, sampling_probability, orders)
-    if np.isinf(holder):
-        return np.broadcast_to(worst, (*s.shape[:-2], steps))  # the largest divergence cannot be bounded from samples
-    t = holder * (orders - 1)
-    divergences = sampled_gaussian_rdp(s, noise_scale, sampling_probability, orders)
-    log_mean = t * _mean_exponential(divergences, t, axis=-2)
-    width = 0.5 * np.log(np.log(2 * steps * people / (1 - confidence)) / (2 * runs))
+    means = expected_contributions(s, noise_scale, sampling_probability, order, holder)
+    width = hoeffding_width(runs, steps * people, confidence)
+    return upper_contributions(means, worst, holder * (orders - 1), width)
+
+
+def hoeffding_width(runs: int, statements: int, confidence: float) -> float:
+    """Return √(ln(2k/ρ)/2l): how far a mean of l runs is from its expectation, in units of the range, for k statements."""
+    return float(np.sqrt(np.log(2 * statements / (1 - confidence)) / (2 * runs)))
+
+
+def upper_contributions(means: np.ndarray, worst: np.ndarray, t: np.ndarray, width: float) -> np.ndarray:
+    """Return upper bounds of contributions from their estimates, the worst case and the width of a mean of exponentials."""
+    if np.isinf(t).any():
+        return np.broadcast_to(worst, means.shape)  # a largest value cannot be bounded from samples
     with np.errstate(divide="ignore"):
         log_range = t * worst + np.log(-np.expm1(-t * worst))
-    return np.minimum(worst, np.logaddexp(log_mean, log_range + width) / t)
+    return np.minimum(worst, np.logaddexp(t * means, log_range + np.log(width)) / t)
 
 
 def best_holder(
@@ -175,7 +190,7 @@ def best_holder(
 
     >>> agreeing = np.full((4, 50), 0.5)
     >>> best_holder(agreeing, 1.0, 0.01, 4.0)                # nothing to average: keep the orders low
-    inf
+    1500.0
     """
     s = _checked_runs(sensitivities, None)
     candidates = [max(share * s.shape[1], 1.5) for share in np.atleast_1d(np.asarray(holders_per_step, float))]
@@ -205,13 +220,20 @@ def _checked_runs(sensitivities: ArrayLike, clipping_norm: float | None) -> np.n
     return s
 
 
-def _checked_orders(order: float, holder: float, steps: int) -> np.ndarray:
-    """Return the step orders after checking order and Hölder constant."""
+def _orders_at(back: np.ndarray, order: float, holder: float) -> np.ndarray:
+    """Return α_i at i = `back` steps before the last."""
+    return 1 + np.exp(-back * np.log1p(-1 / holder)) * (order - 1)
+
+
+def _checked_orders(order: float, holder: float, back: np.ndarray) -> np.ndarray:
+    """Return the orders at so many steps before the last, after checking order and Hölder constant."""
     require(1 < order < np.inf, f"order must be a finite number above 1, got {order}.")
     require(holder > 1, f"holder must be above 1, got {holder}.")
-    orders = step_orders(order, holder, steps)
+    with np.errstate(over="ignore"):
+        orders = _orders_at(back, order, holder)
+    steps = int(back.max()) + 1
     require(
-        orders[0] <= LARGEST_ORDER,
-        f"holder {holder:g} is too small for {steps} steps: orders grow to {orders[0]:.3g}; take about {3 * steps}.",
+        orders <= LARGEST_ORDER,
+        f"holder {holder:g} is too small for {steps} steps: orders grow to {orders.max():.3g}; take about {3 * steps}.",
     )
     return orders

@@ -1,25 +1,32 @@
 """The same composition for everybody at once: tens of thousands of people, thousands of steps, several orders.
 
 Sensitivities are rounded up to bins a few thousandths apart, and the orders and temperatures of neighbouring steps up to
-common ones. Divergences grow with all three, so the result is never below that of `expected_contributions`, and within
-about two percent above it; but each divergence is looked up in a small table instead of computed.
+common ones; between tabulated orders (α−1)·D_α, which is convex, is interpolated. All of that rounds up, so the result is
+never below that of `expected_contributions`, and about one percent above it; but each divergence is looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.accounting import sampled_gaussian_rdp
-from seedscope.analyses.per_instance.composition import default_holder, step_orders
-from seedscope.errors import require, require_positive
+from seedscope.analyses.per_instance.composition import (
+    default_holder,
+    hoeffding_width,
+    step_orders,
+    upper_contributions,
+)
+from seedscope.errors import require, require_positive, require_probability
 
 MANTISSA_BITS = 8  # of a sensitivity's bin: neighbouring bins differ by at most 2⁻⁸
 OCTAVES = 20  # bins reach down to 2⁻²⁰ of the clipping norm; what is smaller is rounded up to that
 GROUPS = 64  # of steps that share an order and a temperature
 PEOPLE_AT_ONCE = 4096
+FIRST_ORDER, ORDER_RATIO = 0.05, 1.1  # tabulated orders: α − 1 is FIRST_ORDER times powers of the ratio
 
 _SHIFT = 23 - MANTISSA_BITS
 _TOP = int(np.float32(1.0).view(np.uint32)) >> _SHIFT
@@ -36,10 +43,13 @@ def everybodys_rdp(
     clipping_norm: float = 1.0,
     every: int = 1,
     steps: int | None = None,
+    confidence: float | None = None,
+    covered: int = 1,
 ) -> np.ndarray:
     """Return each person's divergence of a whole run [person, order], never above the data-independent one.
 
-    Like `compose_expected`, for many people: the same theorem, rounded up.
+    Like `compose_expected`, for many people: the same theorem, rounded up. With `confidence` it is the bound of
+    `statistical_contributions`.
 
     Args:
         sensitivities: [run, state, person], gradient norms, clipped or not, at the states before steps 0, k, 2k, …
@@ -50,6 +60,8 @@ def everybodys_rdp(
         clipping_norm: in the units of the norms.
         every: how many steps k a recorded state stands for.
         steps: of the run; by default states × k.
+        confidence: in (0, 1); needs every state (k = 1), and a Hölder constant fixed before seeing the runs.
+        covered: how many people, orders and directions the confidence is for, together.
 
     >>> norms = np.random.default_rng(0).exponential(0.2, size=(3, 50, 7))
     >>> everybodys_rdp(norms, 1.0, 0.01, [2.0, 8.0]).shape
@@ -66,9 +78,14 @@ def everybodys_rdp(
     require(states <= norms.shape[1], f"{length} steps need {states} recorded states, got {norms.shape[1]}.")
     p = default_holder(length) if holder is None else holder
     require(p > 1, f"holder must be above 1, got {p}.")
+    width = None
+    if confidence is not None:
+        require_probability("confidence", confidence)
+        require(every == 1, f"a confidence needs the norms at every step, they were recorded every {every}.")
+        width = hoeffding_width(len(norms), length * covered, confidence)
     total = np.zeros((norms.shape[2], len(alphas)))
     for first, last in _groups(length):
-        table = _Table(alphas, p, length, first, noise_multiplier, sampling_probability)
+        table = _Table(alphas, p, length, first, noise_multiplier, sampling_probability, width)
         here = np.arange(first, last) // every
         total += _group_sum(norms, here, table, clipping_norm)
     baseline = length * sampled_gaussian_rdp(1.0, noise_multiplier, sampling_probability, alphas)
@@ -78,10 +95,28 @@ def everybodys_rdp(
 class _Table:
     """Divergences [order, bin] and temperatures [order] of a group of steps, at its first step: there both are largest."""
 
-    def __init__(self, alphas: np.ndarray, holder: float, steps: int, first: int, noise: float, q: float):
+    def __init__(
+        self,
+        alphas: np.ndarray,
+        holder: float,
+        steps: int,
+        first: int,
+        noise: float,
+        q: float,
+        width: float | None,
+    ):
         raised = np.array([step_orders(alpha, holder, steps)[first] for alpha in alphas])
-        self.divergences = sampled_gaussian_rdp(bin_edges(), noise, q, raised[:, None])
+        self.divergences = np.stack([binned_divergences(noise, q, alpha) for alpha in raised])
         self.temperatures = holder * (raised - 1)
+        self.width = width
+
+    def contributions(self, bins: np.ndarray) -> np.ndarray:
+        """Return the contributions [order, state, person], with a confidence their upper bounds."""
+        means = self.mean(bins)
+        if self.width is None:
+            return means
+        worst, t = self.divergences[:, -1:, None], self.temperatures[:, None, None]
+        return upper_contributions(means, worst, t, self.width)
 
     def mean(self, bins: np.ndarray) -> np.ndarray:
         """Return the contributions [order, state, person] of binned sensitivities [run, state, person]."""
@@ -101,6 +136,25 @@ class _Table:
         largest = each.max(axis=0)
         with np.errstate(under="ignore"):
             return largest + np.log(np.exp(t * (each - largest)).mean(axis=0)) / t
+
+
+def binned_divergences(noise_multiplier: float, sampling_probability: float, order: float) -> np.ndarray:
+    """Return an upper bound on the divergence at the upper end of each bin, by interpolation between orders."""
+    place = max(0, int(np.ceil(np.log((order - 1) / FIRST_ORDER) / np.log(ORDER_RATIO) - 1e-9)))
+    high_order, low_order = (1 + FIRST_ORDER * ORDER_RATIO**k for k in (place, place - 1))
+    high = _scaled_divergences(noise_multiplier, sampling_probability, place)
+    if place == 0 or order >= high_order:
+        return high / (high_order - 1)  # D_α grows with α
+    low = _scaled_divergences(noise_multiplier, sampling_probability, place - 1)
+    share = (order - low_order) / (high_order - low_order)
+    return ((1 - share) * low + share * high) / (order - 1) * (1 + 1e-12)
+
+
+@lru_cache(maxsize=512)
+def _scaled_divergences(noise_multiplier: float, sampling_probability: float, place: int) -> np.ndarray:
+    """Return (α−1)·D_α at the upper end of each bin, at a tabulated order."""
+    above = FIRST_ORDER * ORDER_RATIO**place
+    return above * sampled_gaussian_rdp(bin_edges(), noise_multiplier, sampling_probability, 1 + above)
 
 
 def bin_edges() -> np.ndarray:
@@ -138,6 +192,6 @@ def _group_sum(norms: np.ndarray, states: np.ndarray, table: _Table, clipping_no
     total = np.empty((people, len(table.divergences)))
     for start in range(0, people, PEOPLE_AT_ONCE):
         here = slice(start, min(people, start + PEOPLE_AT_ONCE))
-        each = table.mean(binned_up(norms[:, chosen, here], clipping_norm))
+        each = table.contributions(binned_up(norms[:, chosen, here], clipping_norm))
         total[here] = np.einsum("s,osp->po", counts, each)
     return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import altair as alt
@@ -14,9 +14,11 @@ from seedscope.reproduce.intrinsic.grids import GridOutcome
 Row = dict[str, Any]
 WIDTH, HEIGHT, COLUMNS = 220, 150, 4
 GOLD, PURPLE, LILAC = "#c98a00", "#5b2a86", "#a678c9"
-BINS = 60
+BINS = 30
+DECADES = alt.Axis(values=[10.0**k for k in range(-8, 4)], format="~e", labelOverlap=True)
 DATA, BOUND, SEED_FIXED, SEED_VARIED = "data: Δ_S", "bound on Δ_S", "seed: Δ_V fixed init", "seed: Δ_V varied init"
 BOTH_FIXED, BOTH_VARIED = "both: Δ_S+V fixed init", "both: Δ_S+V varied init"
+LEGEND = alt.Legend(orient="top", labelLimit=300, symbolType="stroke", symbolOpacity=1)
 FLAT, SMALLEST = "all weights (IP1)", "steadiest weight (IP2)"
 
 
@@ -32,7 +34,6 @@ def along_training_panel(outcome: GridOutcome) -> alt.LayerChart:
     """Return Figure 2 for one grid."""
     every = [(step, found) for (init, step), found in outcome.distances.items() if init == "varied"]
     lines = [{"step": step, "curve": DATA, "value": found.data_all_pairs.maximum} for step, found in every]
-    lines += [{"step": step, "curve": BOUND, "value": bound} for step, bound in outcome.bounds.items()]
     lines += [{"step": step, "curve": SEED_VARIED, "value": found.seed.mean} for step, found in every]
     bands = [
         band
@@ -53,9 +54,11 @@ def along_training_panel(outcome: GridOutcome) -> alt.LayerChart:
         .mark_area(color=PURPLE, opacity=0.15)
         .encode(x=x, y=alt.Y("low:Q", title="‖w − w′‖"), y2="high:Q", detail="range:N")
     )
-    return shade + chart(lines, outcome).mark_line(interpolate="step-before").encode(
-        x=x, y="value:Q", color=colour([DATA, BOUND, SEED_VARIED]), strokeDash=dash([DATA, BOUND, SEED_VARIED], BOUND)
-    )
+    names = [DATA, BOUND, SEED_VARIED]
+    drawn = {"x": x, "y": "value:Q", "color": colour(names), "strokeDash": dash(names, BOUND)}
+    stairs = [{"step": step, "curve": BOUND, "value": bound} for step, bound in outcome.bounds.items()]
+    curves = chart(lines, outcome).mark_line().encode(**drawn)
+    return shade + curves + chart(stairs, outcome).mark_line(interpolate="step-before").encode(**drawn)
 
 
 def distance_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
@@ -77,9 +80,7 @@ def distance_panel(outcome: GridOutcome) -> alt.LayerChart:
         chart(rows, outcome)
         .mark_line()
         .encode(
-            x=alt.X(
-                "distance:Q", title="‖w − w′‖", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=5, format="~g")
-            ),
+            x=alt.X("distance:Q", title="‖w − w′‖", scale=alt.Scale(type="log"), axis=DECADES),
             y=alt.Y("density:Q", title="density per decade"),
             color=colour(names),
             strokeDash=dash(names, BOTH_FIXED, BOTH_VARIED),
@@ -89,12 +90,14 @@ def distance_panel(outcome: GridOutcome) -> alt.LayerChart:
 
 
 def density_rows(name: str, distances: Distances) -> list[Row]:
-    """Return a histogram of the logarithms of the distances, as the points of a curve."""
+    """Return a smoothed histogram of the logarithms of the distances, as the points of a curve."""
     logs = np.log10(distances.values[distances.values > 0])
     if logs.size == 0:
         return []
-    density, edges = np.histogram(logs, BINS, density=True)
-    smooth = np.convolve(density, [0.25, 0.5, 0.25], mode="same")
+    width = max(float(np.ptp(logs)) / BINS, 1e-3)
+    edges = logs.min() + width * np.arange(-3, BINS + 4)  # room for the curve to come down to 0
+    density = np.histogram(logs, edges, density=True)[0]
+    smooth = np.convolve(density, np.array([1, 4, 6, 4, 1]) / 16, mode="same")
     centres = 10 ** ((edges[1:] + edges[:-1]) / 2)
     return [{"curve": name, "distance": float(x), "density": float(y)} for x, y in zip(centres, smooth, strict=True)]
 
@@ -106,52 +109,61 @@ def bound_rows(outcome: GridOutcome) -> list[Row]:
 
 
 def enough_runs_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
-    """Return how the estimates change with the pairs and the seeds that are used (IP2 Figures 6, 10 and 11)."""
+    """Return how the estimates change with the pairs and the seeds that are used (IP2 Figures 6, 10 and 11).
+
+    Above the logistic regressions' largest Δ_S, then their variability, below the networks' largest Δ_S.
+    """
     convex = [one for one in outcomes if one.setting.model == "logistic"]
-    return side_by_side([*map(sensitivity_panel, outcomes), *map(variability_panel, convex)])
+    networks = [one for one in outcomes if one.setting.model != "logistic"]
+    drawn = [*map(sensitivity_panel, convex), *map(variability_panel, convex), *map(sensitivity_panel, networks)]
+    return side_by_side(drawn, len(convex))
 
 
 def sensitivity_panel(outcome: GridOutcome) -> alt.LayerChart:
     """Return the largest Δ_S against the number of pairs."""
-    rows = growth_rows(DATA, outcome.sensitivity_growth)
-    x = alt.X("used:Q", title="pairs used", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=4, format="~s"))
-    return growth_panel(rows, outcome, x, "largest Δ_S", [DATA])
+    scale = alt.Scale(type="log", nice=False)
+    x = alt.X("used:Q", title="pairs used", scale=scale, axis=alt.Axis(tickCount=4, format="~s", labelOverlap=True))
+    return growth_panel(growth_rows(DATA, outcome.sensitivity_growth), outcome, x, "largest Δ_S")
 
 
 def variability_panel(outcome: GridOutcome) -> alt.LayerChart:
     """Return both variabilities against the number of seeds."""
     named = {FLAT: "flat", SMALLEST: "smallest"}
     rows = [one for name, key in named.items() for one in growth_rows(name, outcome.variability_growth[key])]
-    return growth_panel(rows, outcome, alt.X("used:Q", title="seeds used"), "variability σ", list(named))
+    return growth_panel(
+        rows, outcome, alt.X("used:Q", title="seeds used", scale=alt.Scale(nice=False)), "variability σ"
+    )
 
 
-def growth_rows(name: str, growth: Growth) -> Iterator[Row]:
-    """Yield the points of a growth curve with its 90 % range."""
-    for used, mean, lower, upper in zip(growth.used, growth.mean, growth.lower, growth.upper, strict=True):
-        yield {"curve": name, "used": int(used), "mean": float(mean), "lower": float(lower), "upper": float(upper)}
+def growth_rows(name: str, growth: Growth) -> list[Row]:
+    """Return the points of a growth curve with its 90 % range."""
+    values = zip(growth.used, growth.mean, growth.lower, growth.upper, strict=True)
+    return [
+        {"curve": name, "used": int(used), "mean": float(mean), "lower": float(lower), "upper": float(upper)}
+        for used, mean, lower, upper in values
+    ]
 
 
-def growth_panel(
-    rows: Iterator[Row] | list[Row], outcome: GridOutcome, x: alt.X, title: str, names: list[str]
-) -> alt.LayerChart:
+def growth_panel(rows: list[Row], outcome: GridOutcome, x: alt.X, title: str) -> alt.LayerChart:
     """Return growth curves with their ranges, and a dashed line where each ends."""
-    values = list(rows)
-    base = chart(values, outcome).encode(x=x, color=colour(names))
-    last = [one for one in values if one["used"] == max(row["used"] for row in values)]
-    ends = chart(last, outcome).mark_rule(strokeDash=[4, 3]).encode(y="mean:Q", color=colour(names))
+    colours = colour([DATA, FLAT, SMALLEST])  # of all panels, since they share the legend
+    base = chart(rows, outcome).encode(x=x, color=colours)
+    last = [one for one in rows if one["used"] == max(row["used"] for row in rows)]
+    ends = chart(last, outcome).mark_rule(strokeDash=[4, 3]).encode(y="mean:Q", color=colours)
     band = base.mark_area(opacity=0.2).encode(y=alt.Y("lower:Q", title=title), y2="upper:Q")
     return band + base.mark_line().encode(y="mean:Q") + ends
 
 
 def panels(outcomes: Sequence[GridOutcome], draw: Callable[[GridOutcome], Any]) -> alt.ConcatChart:
     """Return a panel for each grid, logistic regressions above networks."""
-    ordered = [one for convex in (True, False) for one in outcomes if (one.setting.model == "logistic") == convex]
-    return side_by_side([draw(one) for one in ordered])
+    convex = [one for one in outcomes if one.setting.model == "logistic"]
+    networks = [one for one in outcomes if one.setting.model != "logistic"]
+    return side_by_side([draw(one) for one in (*convex, *networks)], len(convex))
 
 
-def side_by_side(charts: Sequence[Any]) -> alt.ConcatChart:
+def side_by_side(charts: Sequence[Any], columns: int) -> alt.ConcatChart:
     """Return charts in rows, with one legend above."""
-    return alt.concat(*charts, columns=COLUMNS).resolve_scale(x="independent", y="independent")
+    return alt.concat(*charts, columns=columns or COLUMNS).resolve_scale(x="independent", y="independent")
 
 
 def chart(rows: list[Row], outcome: GridOutcome) -> alt.Chart:
@@ -177,4 +189,4 @@ def colour(names: Sequence[str]) -> alt.Color:
 def dash(names: Sequence[str], *dashed: str) -> alt.StrokeDash:
     """Return dashes for some of the named curves; the legend is that of the colours."""
     scale = alt.Scale(domain=list(names), range=[[4, 3] if name in dashed else [1, 0] for name in names])
-    return alt.StrokeDash("curve:N", title=None, scale=scale, legend=alt.Legend(orient="top", labelLimit=300))
+    return alt.StrokeDash("curve:N", title=None, scale=scale, legend=LEGEND)

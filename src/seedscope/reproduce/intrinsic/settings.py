@@ -30,7 +30,7 @@ class Size:
         return 2 * self.seeds * self.datasets
 
 
-SMALL = {"logistic": Size(40, 30), "mlp": Size(20, 16), "cnn": Size(4, 3)}
+SMALL = {"logistic": Size(40, 30), "mlp": Size(20, 16), "cnn": Size(4, 2)}
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ PLACES = (
     "IP1 Table 3", "IP1 Table 4", "IP1 Table 5", "IP1 Table 6", "IP1 Table 7", "IP1 D.3", "IP2 Table 2", "IP2 Table 4",
     "IP2 Table 5", "IP2 Table 6", "IP2 §5",
 )  # fmt: skip
-OTHER_FEATURES = "not comparable: the paper's features, an embedding by a ResNet, are not available"
-CLASSICAL = "classical formula"
+OTHER_FEATURES = "not comparable: the paper has other features"
 
 
 def row(
@@ -48,7 +47,7 @@ def privacy_rows(outcome: GridOutcome, place: str, setting: str) -> Iterator[Com
     found, data = outcome.privacy, outcome.setting.data
     if found.sensitivity_bound is not None:
         if place == "IP1 Table 3":
-            yield row(place, data, setting, "δ", found.delta.value, "1/N², without the spare row")
+            yield row(place, data, setting, "δ", found.delta.value, "1/N²")
         yield row(place, data, setting, "sensitivity bound", found.sensitivity_bound.value, bound_note(outcome))
         yield row(place, data, setting, "ε of the bound", *epsilon(outcome, "bound", "flat"))
     yield row(
@@ -61,7 +60,7 @@ def privacy_rows(outcome: GridOutcome, place: str, setting: str) -> Iterator[Com
 def by_weight_rows(outcome: GridOutcome) -> Iterator[Comparison]:
     """Yield the rows of IP2 Table 4, whose variability is that of the steadiest weight."""
     found, data, place = outcome.privacy, outcome.setting.data, "IP2 Table 4"
-    rows = [row(place, data, "logistic", "δ", found.delta.value, "1/N², without the spare row")]
+    rows = [row(place, data, "logistic", "δ", found.delta.value, "1/N²")]
     if found.sensitivity_bound is not None:
         rows.append(
             row(place, data, "logistic", "sensitivity bound", found.sensitivity_bound.value, bound_note(outcome))
@@ -118,9 +117,10 @@ def accuracy_rows(place: str, data: str, setting: str, found: AugmentedUtility) 
 def noise_rows(place: str, data: str, setting: str, found: AugmentedUtility) -> Iterator[Comparison]:
     """Yield the accuracy with all noise, and what less of it wins."""
     full = found.deterministic
-    published, note = PUBLISHED.get((place, data, setting, "SGD_d accuracy, deviation")), "a fresh noise vector a model"
+    note = f"deviation {full.std():.2g}"
+    published = PUBLISHED.get((place, data, setting, "SGD_d accuracy, deviation"))
     if published is not None and published < 0.5 * full.std():
-        note += f": deviation {full.std():.2g}; the paper's {published:g} fits one vector for all models"
+        note += f", paper {published:g}: as with one noise vector for all"
     yield row(place, data, setting, "SGD_d accuracy", full.mean(), note)
     yield row(place, data, setting, "SGD_d accuracy, deviation", full.std(), shown=False)
     yield row(place, data, setting, "SGD_r gain", found.gain.value, f"p = {found.p_value_gain:.1g}")
@@ -163,30 +163,27 @@ def seed_against_data_rows(outcome: GridOutcome) -> Iterator[Comparison]:
 
 
 def epsilon(outcome: GridOutcome, sensitivity: str, spread: str) -> tuple[float, str]:
-    """Return the classical ε of the papers, and the exact ones as a note (errata 2 and 4)."""
+    """Return the classical ε of the papers, and as a note the exact ones, also of strict pairs (errata 2 and 4)."""
     found = outcome.privacy
-    note = f"{CLASSICAL}; exact: {found.epsilon(sensitivity, spread).value:.4g}"
+    note = f"exact: {found.epsilon(sensitivity, spread).value:.3g}"
     if sensitivity == "all_pairs":
-        note += f", against the base only: {found.epsilon('strict', spread).value:.4g}"
+        note += f", strict: {found.epsilon('strict', spread).value:.3g}"
     return found.epsilon(sensitivity, spread, "classical").value, note
 
 
 def bound_note(outcome: GridOutcome) -> str:
-    """Return how the bound counts epochs, and what the paper's count gives (erratum 3)."""
+    """Return how many epochs the bound counts, and what the paper's count gives, which is no bound (erratum 3)."""
     setting, bound = outcome.setting, outcome.privacy.sensitivity_bound
     assert bound is not None  # asked for only where there is one
     examples = round(outcome.privacy.delta.value**-0.5)
     begun = int(epochs_begun(setting.steps, examples, setting.batch_size))
     fraction = setting.steps * setting.batch_size / (examples + 1)  # the paper counts the spare row
-    return (
-        f"{begun} epochs begun; the paper's {fraction:.2f} give {bound.value * fraction / begun:.3g}, which is no bound"
-    )
+    return f"{begun} epochs begun; {fraction:.2f} would give {bound.value * fraction / begun:.3g}"
 
 
 def sensitivity_note(outcome: GridOutcome) -> str:
-    """Return what the largest distance is over, and what it is against the base only (erratum 4)."""
-    strict, size = outcome.privacy.sensitivity_strict.value, outcome.size
-    return f"all pairs of {size.seeds} × {size.datasets}, two rows differ; against the base only: {strict:.4g}"
+    """Return the strict one, since two neighbours differ in two rows (erratum 4), and the size of the grid."""
+    return f"{outcome.size.seeds} × {outcome.size.datasets}; strict: {outcome.privacy.sensitivity_strict.value:.3g}"
 
 
 def accuracy_note(outcome: GridOutcome) -> str:

@@ -1,0 +1,86 @@
+"""Per-instance privacy of DP-SGD: how much better than the guarantee for any data is each person protected?
+
+    steps                       one step: divergence of a person's own gradient, (epsilon, delta)
+    composition, everybody      a whole run, by the expected divergence of its steps: one person, or all at once
+    general_rules               a step of any update rule, such as the mean, from sampled updates
+    meaning                     what a divergence means for attacks on the person, and for memorisation
+    unlearning                  which deletion requests need no training again
+    from_ensemble               all of it for a trained ensemble
+
+Paper: GLA, "Gradients Look Alike: Sensitivity is Often Overestimated in DP-SGD" (Thudi et al. 2024), with the corrections
+that docs/per-instance.md lists.
+"""
+
+from seedscope.analyses.per_instance.composition import (
+    Composition,
+    best_holder,
+    compose_expected,
+    default_holder,
+    expected_contributions,
+    statistical_contributions,
+    step_orders,
+)
+from seedscope.analyses.per_instance.everybody import everybodys_rdp
+from seedscope.analyses.per_instance.from_ensemble import (
+    PerInstancePrivacy,
+    StepShares,
+    Training,
+    contribution_shares,
+    per_instance_privacy,
+    step_shares,
+    training_of,
+)
+from seedscope.analyses.per_instance.general_rules import GeneralStep, general_step, general_step_rdp
+from seedscope.analyses.per_instance.meaning import (
+    epsilon_advantage,
+    epsilon_true_positive_rate,
+    gaussian_true_positive_rate,
+    membership_advantage,
+    memorisation,
+    true_positive_rate,
+)
+from seedscope.analyses.per_instance.steps import clipped, step_epsilon, step_epsilon_worst, step_rdp, step_share
+from seedscope.analyses.per_instance.unlearning import (
+    Decision,
+    Divergence,
+    UnlearningSchedule,
+    orders_needed,
+    unlearning_decisions,
+)
+
+__all__ = [
+    "Composition",
+    "Decision",
+    "Divergence",
+    "GeneralStep",
+    "PerInstancePrivacy",
+    "StepShares",
+    "Training",
+    "UnlearningSchedule",
+    "best_holder",
+    "clipped",
+    "compose_expected",
+    "contribution_shares",
+    "default_holder",
+    "epsilon_advantage",
+    "epsilon_true_positive_rate",
+    "everybodys_rdp",
+    "expected_contributions",
+    "gaussian_true_positive_rate",
+    "general_step",
+    "general_step_rdp",
+    "membership_advantage",
+    "memorisation",
+    "orders_needed",
+    "per_instance_privacy",
+    "statistical_contributions",
+    "step_epsilon",
+    "step_epsilon_worst",
+    "step_orders",
+    "step_rdp",
+    "step_share",
+    "step_shares",
+    "training_of",
+    "true_positive_rate",
+    "unlearning_decisions",
+]

@@ -1,0 +1,305 @@
+"""Per-instance privacy of a trained ensemble: everybody whose gradient norms were recorded, in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seedscope.accounting import dpsgd_epsilon, rdp_to_epsilon, sampled_gaussian_rdp
+from seedscope.analyses.per_instance.composition import default_holder, expected_contributions
+from seedscope.analyses.per_instance.everybody import everybodys_rdp
+from seedscope.analyses.per_instance.meaning import memorisation, membership_advantage, true_positive_rate
+from seedscope.analyses.per_instance.unlearning import Divergence
+from seedscope.errors import require, require_probability, unknown_name
+from seedscope.number import Number
+
+BASE = -1  # the neighbour coordinate of the base D
+ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
+HOLDERS_PER_STEP = (1.0, 3.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the accounting needs of a run of DP-SGD with Poisson batches."""
+
+    noise_multiplier: float
+    clipping_norm: float
+    sampling_probability: float
+    steps: int
+    every: int
+    delta: float
+
+    def baseline(self, orders: ArrayLike) -> np.ndarray:
+        """Return the data-independent divergence of the whole run at each order."""
+        return self.steps * self.step_baseline(orders)
+
+    def step_baseline(self, orders: ArrayLike) -> np.ndarray:
+        """Return the data-independent divergence of one step."""
+        return sampled_gaussian_rdp(1.0, self.noise_multiplier, self.sampling_probability, orders)
+
+
+@dataclass(frozen=True, eq=False)
+class PerInstancePrivacy:
+    """How well each person is hidden by this training on these data, beside what is guaranteed for any data.
+
+    Arrays are over the watched people: `people` are their places on the ensemble's person axis. `rdp` [person, order] is
+    the larger of the directions that were measured: `rdp_with`, D(trained with‖without) from runs with the person, and
+    `rdp_without`, D(without‖with) from runs without; NaN where no such runs were made. `epsilon` [person] is an estimate.
+    `epsilon_statistical` holds for everybody at once with the confidence over the runs drawn; NaN where norms were not
+    recorded at every step or a direction is missing. All these numbers depend on the data: they are not for publication.
+    """
+
+    people: np.ndarray
+    rows: np.ndarray
+    part: str
+    orders: np.ndarray
+    delta: float
+    rdp: np.ndarray
+    rdp_with: np.ndarray
+    rdp_without: np.ndarray
+    epsilon: np.ndarray
+    epsilon_statistical: np.ndarray
+    epsilon_baseline: Number
+    baseline: np.ndarray
+    confidence: float
+    runs: int
+    training: Training
+
+    @property
+    def both_directions(self) -> np.ndarray:
+        """Where both directions were measured: only there `epsilon` covers adding and removing the person."""
+        return ~np.isnan(self.rdp_with[:, 0]) & ~np.isnan(self.rdp_without[:, 0])
+
+    def number(self, place: int) -> Number:
+        """Return one watched person's epsilon as a number with its kind; the statistical bound is its `upper`."""
+        upper = self.epsilon_statistical[place]
+        note = "" if self.both_directions[place] else "one direction only"
+        if np.isnan(upper):
+            return Number(float(self.epsilon[place]), "estimate", note=note)
+        value = float(self.epsilon[place])
+        return Number(value, "estimate", lower=0.0, upper=float(upper), confidence=self.confidence, note=note)
+
+    def true_positive_rate(self, false_positive_rate: ArrayLike) -> np.ndarray:
+        """Return, estimated, the largest true-positive rate of a membership attack on each person [person, rate]."""
+        rates = np.atleast_1d(np.asarray(false_positive_rate, float))
+        return true_positive_rate(self.rdp[:, None, :], self.orders, rates)
+
+    def membership_advantage(self) -> np.ndarray:
+        """Return, estimated, the largest membership advantage over each person."""
+        return membership_advantage(self.rdp, self.orders)
+
+    def memorisation(self, accuracy_without: ArrayLike) -> np.ndarray:
+        """Return, estimated, the most that training on each person adds to the chance to be right about them."""
+        return memorisation(self.rdp, self.orders, accuracy_without)
+
+    def divergence(self, row: int) -> Divergence:
+        """Return the curve D_α(trained with‖without) of a training row, for an unlearning schedule."""
+        places = np.flatnonzero(self.rows == row)
+        known = len(places) and self.part != "test" and not np.isnan(self.rdp_with[places[0], 0])
+        require(known, f"gradient norms of row {row} were not recorded along runs with it; record Norms(of='train').")
+        return Divergence(self.orders, self.rdp_with[places[0]])
+
+
+def per_instance_privacy(
+    ensemble: Any,
+    *,
+    delta: float | None = None,
+    orders: ArrayLike = ORDERS,
+    holder: float | None = None,
+    confidence: float = 0.95,
+    init: str | None = None,
+) -> PerInstancePrivacy:
+    """Return the privacy of everybody whose gradient norms an ensemble of DP-SGD models recorded.
+
+    Runs on the base data are runs *with* the watched training rows; runs on the data without a row give its other
+    direction. For watched test rows the base runs are the runs *without*, and adding the row is what is bounded.
+
+    Args:
+        ensemble: trained by DPSGD with Poisson batches, sum rule, relation add-or-remove, `Records(norms=Norms(…))`.
+        delta: default the mechanism's.
+        orders: Rényi orders to minimise over.
+        holder: the Hölder constant; by default the best of n, 3n and 10n for each person and order. The statistical bound
+            takes the given one, else 3n: its constant must not be chosen by the runs.
+        confidence: of `epsilon_statistical`, for everybody, all orders and both directions at once.
+        init: "varied" or "fixed"; default "varied" where it was trained.
+
+    GLA Theorems 3.2 and 3.3.
+    """
+    training = training_of(ensemble, delta)
+    require_probability("confidence", confidence)
+    alphas = np.asarray(orders, float)
+    sides = _directions(ensemble, init)
+    people = ensemble.dataset.sizes["watched"]
+    covered = 2 * people * len(alphas)
+    measured, bounded = (np.full((2, people, len(alphas)), np.nan) for _ in range(2))
+    for side, (places, norms) in enumerate(sides):
+        if len(places):
+            measured[side, places] = _measured(norms, training, alphas, holder)
+            bounded[side, places] = _bounded(norms, training, alphas, holder, confidence, covered)
+    return _summed_up(ensemble, training, alphas, measured, bounded, confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class StepShares:
+    """Divergences of single steps as fractions of the data-independent one, and correctness, [run, state, person]."""
+
+    steps: np.ndarray
+    shares: np.ndarray
+    correct: np.ndarray
+    order: float
+
+
+def step_shares(ensemble: Any, order: float = 8.0, *, init: str | None = None) -> StepShares:
+    """Return how large each watched person's step divergence is at every recorded state of the runs on the base data.
+
+    GLA Theorem 3.2, Figures 2 and 3.
+    """
+    training, chosen = training_of(ensemble), _init_place(ensemble, init)
+    here = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
+    relative = np.minimum(here["gradient_norms"].values / training.clipping_norm, 1.0)
+    rdp = sampled_gaussian_rdp(relative, training.noise_multiplier, training.sampling_probability, order)
+    shares = rdp / training.step_baseline(order)
+    return StepShares(here["norm_step"].values, shares, here["correct"].values, order)
+
+
+def contribution_shares(
+    ensemble: Any, order: float = 8.0, holder: float | None = None, *, init: str | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (steps, shares [person, step]): contributions along the base runs over the data-independent step's.
+
+    Only steps whose state was recorded. GLA Theorem 3.3, Figures 1 and 5; above 1 in early steps where the growth of orders
+    costs more than the average gains.
+    """
+    training, chosen = training_of(ensemble), _init_place(ensemble, init)
+    here = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
+    before_last = here["norm_step"].values < training.steps
+    steps = here["norm_step"].values[before_last]
+    relative = np.minimum(here["gradient_norms"].values[:, before_last] / training.clipping_norm, 1.0)
+    p = default_holder(training.steps) if holder is None else holder
+    contributions = expected_contributions(
+        np.moveaxis(relative, 2, 0), training.noise_multiplier, training.sampling_probability, order, p,
+        steps_before_last=training.steps - 1 - steps,
+    )  # fmt: skip
+    return steps, contributions / training.step_baseline(order)
+
+
+def training_of(ensemble: Any, delta: float | None = None) -> Training:
+    """Return what the accounting needs of an ensemble's training, or raise where the theorems do not cover it."""
+    described = ensemble.description
+    mechanism, name = described["mechanism"], described["mechanism"]["type"]
+    require(name == "DPSGD", f"per-instance privacy is of DPSGD, the ensemble was trained by {name}.")
+    sampling, relation = mechanism["sampling"]["type"], described["grid"]["relation"]
+    require(
+        sampling == "Poisson",
+        f"per-instance accounting needs Poisson() batches, the norms were recorded along {sampling}() ones.",
+    )
+    require(mechanism["rule"] == "sum", "per-instance accounting is of rule='sum'; use general_step for the mean.")
+    require(mechanism["noise_multiplier"] > 0, "per-instance accounting needs noise, noise_multiplier is 0.")
+    require(
+        relation == "add_or_remove",
+        f"per-instance accounting is of the add_or_remove relation, the grid has {relation}.",
+    )
+    require("norm_step" in ensemble.dataset.dims, "no gradient norms were recorded; train with Records(norms=Norms()).")
+    chosen = mechanism["delta"] if delta is None else delta
+    require_probability("delta", chosen)
+    states = ensemble.dataset["norm_step"].values
+    return Training(
+        noise_multiplier=mechanism["noise_multiplier"],
+        clipping_norm=mechanism["clipping_norm"],
+        sampling_probability=mechanism["batch_size"] / described["data"]["examples"],
+        steps=mechanism["steps"],
+        every=int(states[1] - states[0]) if len(states) > 2 else mechanism["steps"],
+        delta=chosen,
+    )
+
+
+def _directions(ensemble: Any, init: str | None) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Return (watched places, norms [run, state, person]) of runs with the people, then of runs without them."""
+    dataset = ensemble.dataset.isel(init=_init_place(ensemble, init))
+    norms, neighbours = dataset["gradient_norms"], dataset["neighbour"].values
+    base = norms.sel(neighbour=BASE).values
+    everyone, rows = np.arange(dataset.sizes["watched"]), dataset["watched_row"].values
+    nobody = np.zeros(0, int), base[..., :0]
+    if str(dataset["watched_part"].values[0]) == "test":
+        return nobody, (everyone, base)
+    own = [(place, int(np.flatnonzero(neighbours == row)[0])) for place, row in enumerate(rows) if row in neighbours]
+    if not own:
+        return (everyone, base), nobody
+    without = np.stack([norms.isel(neighbour=column, watched=place).values for place, column in own], axis=-1)
+    return (everyone, base), (np.array([place for place, _ in own]), without)
+
+
+def _measured(norms: np.ndarray, training: Training, orders: np.ndarray, holder: float | None) -> np.ndarray:
+    """Return the estimated divergences [person, order], the smallest over Hölder constants unless one is given."""
+    holders = [holder] if holder is not None else [max(share * training.steps, 1.5) for share in HOLDERS_PER_STEP]
+    found = [_composed(norms, training, orders, one) for one in holders]
+    return np.min(found, axis=0)
+
+
+def _bounded(
+    norms: np.ndarray, training: Training, orders: np.ndarray, holder: float | None, confidence: float, covered: int
+) -> np.ndarray:
+    """Return divergences that hold with the confidence; NaN where norms were not recorded at every step."""
+    if training.every > 1:
+        return np.full((norms.shape[2], len(orders)), np.nan)
+    return _composed(norms, training, orders, holder, confidence=confidence, covered=covered)
+
+
+def _composed(
+    norms: np.ndarray, training: Training, orders: np.ndarray, holder: float | None, **options: Any
+) -> np.ndarray:
+    """Return the divergences [person, order] of recorded norms [run, state, person]."""
+    return everybodys_rdp(
+        norms, training.noise_multiplier, training.sampling_probability, orders, holder,
+        clipping_norm=training.clipping_norm, every=training.every, steps=training.steps, **options,
+    )  # fmt: skip
+
+
+def _summed_up(
+    ensemble: Any,
+    training: Training,
+    orders: np.ndarray,
+    measured: np.ndarray,
+    bounded: np.ndarray,
+    confidence: float,
+) -> PerInstancePrivacy:
+    """Return the result from divergences [direction, person, order]: estimates, and bounds at the confidence."""
+    dataset = ensemble.dataset
+    baseline = float(
+        dpsgd_epsilon(training.noise_multiplier, training.sampling_probability, training.steps, training.delta)
+    )
+    rdp = np.fmax(*measured)
+    both = ~np.isnan(bounded).any(axis=(0, 2))
+    statistical = np.full(len(rdp), np.nan)
+    if both.any():
+        statistical[both] = rdp_to_epsilon(bounded[:, both].max(axis=0), orders, training.delta)
+    return PerInstancePrivacy(
+        people=dataset["watched_person"].values,
+        rows=dataset["watched_row"].values,
+        part=str(dataset["watched_part"].values[0]),
+        orders=orders,
+        delta=training.delta,
+        rdp=rdp,
+        rdp_with=measured[0],
+        rdp_without=measured[1],
+        epsilon=np.minimum(rdp_to_epsilon(rdp, orders, training.delta), baseline),
+        epsilon_statistical=np.minimum(statistical, baseline),
+        epsilon_baseline=Number(baseline, "proved"),
+        baseline=training.baseline(orders),
+        confidence=confidence,
+        runs=dataset.sizes["seed"],
+        training=training,
+    )
+
+
+def _init_place(ensemble: Any, init: str | None) -> int:
+    """Return the place of an initialisation, by default of the varied one where it was trained."""
+    names = [str(name) for name in ensemble.dataset["init"].values]
+    if init is None:
+        return len(names) - 1
+    if init not in names:
+        raise unknown_name("init", init, names)
+    return names.index(init)

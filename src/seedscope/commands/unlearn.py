@@ -1,0 +1,91 @@
+"""`seedscope unlearn`: which deletion requests can be honoured without training again?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seedscope.commands import options
+from seedscope.errors import SeedscopeError
+
+if TYPE_CHECKING:
+    from seedscope.analyses.per_instance import Decision, PerInstancePrivacy
+    from seedscope.ensemble import Ensemble
+
+
+def unlearn(
+    store: Annotated[Path, typer.Argument(help="A folder of DP-SGD models with recorded gradient norms.")],
+    person: Annotated[list[str], typer.Option(help="The identifier of a row to delete; repeatable, in order.")],
+    budget: Annotated[float, typer.Option(help="β: how far the released model may be from training without them.")] = 1.0,
+    order: Annotated[float, typer.Option(help="Rényi order α of that distance.")] = 2.0,
+    as_json: options.Json = False,
+) -> None:
+    """Say for a sequence of deletion requests when the model may stay and when it must be trained again.
+
+    Uses each person's own divergence between training with and without them, estimated from the runs in the folder. It
+    holds for requests that were made without seeing the model; people who ask because of what it says are not covered.
+
+    \b
+    Example:
+      seedscope unlearn runs/patients-dpsgd --person 17 --person 402 --budget 0.5
+    """
+    from seedscope.analyses.per_instance import orders_needed, per_instance_privacy, unlearning_decisions
+    from seedscope.ensemble import Ensemble
+
+    ensemble = Ensemble.open(store)
+    orders = sorted({*orders_needed(order, min(len(person), 12)).tolist()})
+    privacy = per_instance_privacy(ensemble, orders=orders)
+    rows = [_row(ensemble, privacy, name) for name in person]
+    requests = [(name, privacy.divergence(row)) for name, row in zip(person, rows, strict=True)]
+    found = summarise(unlearning_decisions(requests, order, budget), order, budget, privacy)
+    return options.print_json(found) if as_json else print_decisions(found)
+
+
+def summarise(
+    decisions: tuple[Decision, ...], order: float, budget: float, privacy: PerInstancePrivacy
+) -> dict[str, Any]:
+    """Return the decisions, with what they rest on."""
+    listed = [
+        {
+            "person": one.person,
+            "retrain": not one.kept,
+            "divergence": one.divergence.as_dict(),
+            **({} if one.refused is None else {"without_retraining": one.refused}),
+        }
+        for one in decisions
+    ]
+    return {
+        "order": order,
+        "budget": budget,
+        "requests": listed,
+        "retrainings": sum(one["retrain"] for one in listed),
+        "runs": privacy.runs,
+        "kind": "estimate",
+    }
+
+
+def print_decisions(found: dict[str, Any]) -> None:
+    """Print one line for each request, then the sum."""
+    for one in found["requests"]:
+        if one["retrain"]:
+            reason = f"keeping it would cost {one['without_retraining']:.3g}, above {found['budget']:g}"
+            typer.echo(f"{one['person']}: train again ({reason})")
+        else:
+            typer.echo(f"{one['person']}: keep the model (divergence {one['divergence']['value']:.3g})")
+    typer.echo(
+        f"{found['retrainings']} of {len(found['requests'])} requests need training again. Order {found['order']:g}; "
+        f"an estimate from {found['runs']} runs, for requests made without seeing the model."
+    )
+
+
+def _row(ensemble: Ensemble, privacy: PerInstancePrivacy, name: str) -> int:
+    """Return the training row of a person's identifier, among those whose norms were recorded."""
+    names = ensemble.texts("person_id")[privacy.people]
+    places = [place for place, one in enumerate(names) if one == name]
+    if not places:
+        raise SeedscopeError(
+            f"no gradient norms were recorded of a row with identifier {name!r}; train with norms of the training part."
+        )
+    return int(privacy.rows[places[0]])
