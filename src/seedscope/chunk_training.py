@@ -48,7 +48,7 @@ _trainers: dict[str, ChunkTrainer] = {}
 
 def filed(job: Job, folder: Path) -> Job:
     """Return the job with its arrays written to files of a folder: what is sent with every chunk is then small."""
-    paths = {}
+    paths: dict[str, Any] = {}
     for name in ARRAYS:
         if (array := getattr(job, name)) is not None:
             paths[name] = folder / f"{name}.npy"

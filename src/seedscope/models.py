@@ -275,7 +275,8 @@ def equinox_network(make: Callable[[jax.Array], eqx.Module]) -> Network:
         return eqx.combine(parameters, static)
 
     def apply(parameters: Any, batch: jax.Array) -> jax.Array:
-        return jax.vmap(module(parameters))(batch)  # type: ignore[arg-type]
+        one_example: Any = module(parameters)
+        return jax.vmap(one_example)(batch)
 
     return Network(init, apply, module)
 

@@ -176,8 +176,9 @@ class Plan:
         """How many steps were done at each state whose gradient norms are recorded."""
         if self.records.norms is None:
             return ()
-        every = self.records.norms.steps_between(len(self.data.base), self.mechanism.batch_size)
-        return (*range(0, self.mechanism.steps, every), self.mechanism.steps)
+        sgd = gradient_part(self.mechanism)
+        every = self.records.norms.steps_between(len(self.data.base), sgd.batch_size)
+        return (*range(0, sgd.steps, every), sgd.steps)
 
     @cached_property
     def traced(self) -> np.ndarray | None:
@@ -290,7 +291,9 @@ class Plan:
         return {
             "watched_rows": self.fitted_scaling.apply(part.features).astype(self._float),
             "watched_labels": part.labels.astype(self._float),
-            "norms_every": self.records.norms.steps_between(len(self.data.base), self.mechanism.batch_size),
+            "norms_every": self.records.norms.steps_between(
+                len(self.data.base), gradient_part(self.mechanism).batch_size
+            ),
             "norms_precision": self.records.norms.precision,
         }
 
