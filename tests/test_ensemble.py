@@ -5,10 +5,10 @@ import shutil
 
 import numpy as np
 import pytest
-from small_data import table
 
 from seedscope import SGD, Ensemble, Grid, ObjectivePerturbation, Records, train
 from seedscope.errors import SeedscopeError
+from small_data import table
 
 GRID = Grid(seeds=6, neighbours=2)
 
@@ -94,7 +94,7 @@ def test_an_ensemble_shows_its_data_mechanism_and_sizes(ensemble):
 
 def test_no_ensemble_at_a_path_is_one_sentence(tmp_path):
     for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(SeedscopeError, match="no ensemble at .*; name the folder that was given as store"):
+        with pytest.raises(SeedscopeError, match=r"no ensemble at .*; name the folder that was given as store"):
             Ensemble.open(path)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_data import images, table
 
 from seedscope import (
     DPSGD,
@@ -31,6 +30,7 @@ from seedscope import (
 from seedscope.accounting import dpsgd_epsilon, gaussian_delta, gaussian_epsilon, gaussian_noise_scale
 from seedscope.errors import SeedscopeError
 from seedscope.mechanisms import RELATIONS, Guarantee, Setting, describe
+from small_data import images, table
 
 SMALL_SGD = SGD(learning_rate=0.5, batch_size=8, steps=12)
 MECHANISMS = {

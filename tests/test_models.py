@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_data import table
 
 from seedscope import SGD, Grid, lenet5, logistic, mlp, small_cnn, small_vgg, train
 from seedscope.errors import SeedscopeError
 from seedscope.models import CNN, ConvolutionLayer, as_model, parameter_count, patches, pooled
+from small_data import table
 
 TINY_CNN = CNN((ConvolutionLayer(3, 3, "same", 2), ConvolutionLayer(2, 2, "valid")), hidden=(5,), activation="tanh")
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
-from small_data import table
 
 from seedscope import (
     SGD,
@@ -24,6 +23,7 @@ from seedscope import (
 from seedscope.mechanisms import Setting
 from seedscope.perturbation import ConvexTrainer, with_bias
 from seedscope.streams import normals
+from small_data import table
 
 NOISELESS = [
     OutputPerturbation(noise_scale=0.0, l2=0.02),

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_data import images, table
 
 from seedscope import SGD, Ensemble, Grid, ObjectivePerturbation, Records, mlp, run, train
 from seedscope.errors import SeedscopeError
@@ -17,6 +16,7 @@ from seedscope.grid import ChunkShape
 from seedscope.plan import make_plan
 from seedscope.run import default_jobs, train_into
 from seedscope.store import MemoryStore, open_store
+from small_data import images, table
 
 SMALL_SGD = SGD(learning_rate=0.5, batch_size=8, steps=15)
 RELU = mlp(4)  # networks with kinks show a changed rounding soonest
@@ -119,7 +119,7 @@ def test_workers_that_are_killed_every_time_end_in_one_sentence(monkeypatch):
         raise TerminatedWorkerError
 
     monkeypatch.setattr(run, "_parallel_results", killed)
-    with pytest.raises(SeedscopeError, match="worker processes were killed 3 times, .* with fewer jobs"):
+    with pytest.raises(SeedscopeError, match=r"worker processes were killed 3 times, .* with fewer jobs"):
         train(table(), ObjectivePerturbation(), grid=Grid(seeds=8), jobs=2)
     assert len(attempts) == 3
 
@@ -216,7 +216,13 @@ def test_chunks_of_large_grids_are_bounded_in_memory():
 
 
 def test_a_worker_is_single_threaded_and_shares_what_it_compiles():
-    code = "from seedscope.run import prepare_process; prepare_process(); import jax, os; print(os.environ['NPROC'], jax.config.jax_compilation_cache_dir)"
+    code = """
+import os
+from seedscope.run import prepare_process
+prepare_process()
+import jax
+print(os.environ["NPROC"], jax.config.jax_compilation_cache_dir)
+"""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     shown = subprocess.run(
         [sys.executable, "-c", code],
@@ -259,6 +265,6 @@ def test_unknown_probes_are_refused(probes):
 
 
 def test_images_train_with_the_default_scaling():
-    ensemble = train(images(), SGD(batch_size=8, steps=3), grid=Grid(seeds=1))
+    ensemble = train(images(), SGD(batch_size=8, steps=3), grid=Grid(seeds=1), records=Records(probes=()))
     assert ensemble.description["preprocessing"]["scaling"] == "Unscaled()"
-    assert ensemble.scores.sizes["class"] == 3
+    assert ensemble.weights.sizes["parameter"] == 65 * 3

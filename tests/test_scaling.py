@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from small_data import images, table
 
 from seedscope.datasets import from_arrays
 from seedscope.errors import SeedscopeError
 from seedscope.scaling import Standardised, Unscaled, clip_rows, default_scaling
+from small_data import images, table
 
 ROWS = arrays(float, (6, 4), elements=st.floats(-1e6, 1e6))
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from small_data import table
 
 from seedscope import (
     SGD,
@@ -32,6 +31,7 @@ from seedscope.errors import SeedscopeError
 from seedscope.grid import Chunk, ChunkShape
 from seedscope.plan import make_plan
 from seedscope.store import FolderStore, MemoryStore, open_store
+from small_data import table
 
 MECHANISM = ObjectivePerturbation(epsilon=1.0)
 GRID = Grid(seeds=5, neighbours=3)
@@ -302,7 +302,7 @@ def test_a_file_as_store_is_refused(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(SeedscopeError, match="is a file; choose another place with --store"):
         train(table(), MECHANISM, grid=GRID, store=tmp_path / "file")
-    with pytest.raises(SeedscopeError, match="cannot write .*Not a directory"):
+    with pytest.raises(SeedscopeError, match=r"cannot write .*Not a directory"):
         train(table(), MECHANISM, grid=GRID, store=tmp_path / "file" / "below")
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -319,7 +319,7 @@ def test_no_permission_to_write_is_one_sentence(tmp_path, monkeypatch, error):
         raise error
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(SeedscopeError, match="no permission to write .*; choose another place with --store"):
+    with pytest.raises(SeedscopeError, match=r"no permission to write .*; choose another place with --store"):
         train(table(), MECHANISM, grid=GRID, store=tmp_path / "new")
 
 
@@ -338,7 +338,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path):
     grid, records = Grid(seeds=40), Records(probes=("train", "test"))
     path, data = tmp_path / "store", table(rows=1500)
     train(data, MECHANISM, grid=replace(grid, seeds=22), records=records, store=path)
-    with file_size_limit(20_000), pytest.raises(SeedscopeError, match="no space left .*: finished chunks are kept"):
+    with file_size_limit(20_000), pytest.raises(SeedscopeError, match=r"no space left .*: finished chunks are kept"):
         train(data, MECHANISM, grid=grid, records=records, store=path)
     with pytest.raises(SeedscopeError, match=r"lacks \d+ of its chunks; run the same training again to finish it"):
         Ensemble.open(path)
@@ -358,7 +358,13 @@ def test_a_store_that_another_run_holds_is_refused(tmp_path):
 
 
 def test_a_crash_releases_the_lock(ready):
-    code = "import fcntl, sys, time; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)"
+    code = """
+import fcntl, sys, time
+lock = open(sys.argv[1], "a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
+"""
     with subprocess.Popen([sys.executable, "-c", code, str(ready / "lock")], stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(SeedscopeError, match="another run is writing to"):

@@ -8,10 +8,13 @@ import sys
 import typer
 
 from seedscope.commands import data
+from seedscope.commands.account import account
 from seedscope.commands.audit import audit
 from seedscope.commands.plan import plan
+from seedscope.commands.report import report
 from seedscope.commands.reproduce import reproduce
 from seedscope.commands.train import train
+from seedscope.commands.unlearn import unlearn
 from seedscope.errors import SeedscopeError
 
 app = typer.Typer(
@@ -22,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (audit, train, plan, reproduce):
+for command in (audit, train, plan, account, unlearn, reproduce, report):
     app.command()(command)
 app.add_typer(data.app, name="data")
 

@@ -154,7 +154,7 @@ def train_block(
 
 
 def batch_sum(job: PrivateJob, parameters, rows, labels, batch, parts, neighbours, keys) -> Sums:
-    """Return the sums over a batch [seed, place] for every model, part by part; keys [seed] are of traces' directions."""
+    """Return the sums over a batch [seed, place] for every model, part by part; keys [seed]: of traces' directions."""
 
     sum_over = jax.vmap(partial(part_sum, job, rows, labels, neighbours))
     first, later = job.parts

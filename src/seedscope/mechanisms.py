@@ -117,10 +117,11 @@ class SGD:
 class DPSGD:
     """Stochastic gradient descent on clipped per-example gradients plus Gaussian noise.
 
-    A step sums the gradients of a batch, each shortened to `clipping_norm` C (as `clipping` says: flatly, or smoothly
-    and then to 1.1153 C), and adds noise of standard deviation `noise_multiplier · C`. With `rule="sum"` the result is divided by the *expected* batch size: that is the private
-    mechanism. With `rule="mean"` the sum is divided by the true batch size (the noise still by the expected one), which
-    the accounting of the sum does not cover. `learning_rate` is a number or a schedule, `momentum` what is carried on.
+    A step sums the gradients of a batch, each shortened to `clipping_norm` C in the way that `clipping` says, and adds
+    noise of standard deviation `noise_multiplier · C`. With `rule="sum"` the result is divided by the *expected* batch
+    size: that is the private mechanism. With `rule="mean"` the sum is divided by the true batch size (the noise still by
+    the expected one), which the accounting of the sum does not cover. `learning_rate` is a number or a schedule,
+    `momentum` what is carried on.
     """
 
     learning_rate: float | Schedule = 0.5

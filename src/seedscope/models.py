@@ -101,7 +101,7 @@ class ConvolutionLayer:
 
 @dataclass(frozen=True)
 class StridedLayer(ConvolutionLayer):
-    """A convolution whose window moves on by `stride`, and whose pooling squares by `pooling_stride`: they may overlap."""
+    """A convolution whose window moves on by `stride`, and whose pooling squares by `pooling_stride`: they overlap."""
 
     stride: int = 1
     pooling_stride: int = 1
@@ -444,7 +444,8 @@ class _Convolutional(eqx.Module):
         height, width, channels = shape
         layers = []
         for layer, one in zip(model.convolutions, keys, strict=True):
-            layers.append(PatchConvolution(channels, layer.channels, layer.kernel, layer.padding, one, strides(layer)[0]))
+            stride, _ = strides(layer)
+            layers.append(PatchConvolution(channels, layer.channels, layer.kernel, layer.padding, one, stride))
             height, width, channels = output_size(layer, height), output_size(layer, width), layer.channels
             require(min(height, width) >= 1, f"images of shape {shape} are too small for {model}.")
         self.convolutions, self.model = tuple(layers), model

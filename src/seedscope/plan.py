@@ -72,7 +72,7 @@ class Records:
 
     `probes` are parts of the data: "test", "neighbours" (the rows that neighbouring data sets lack), "spare" (x_0) and
     "train". `scores_at_checkpoints` keeps scores and losses at every checkpoint, not only at the end. `fisher_traces`
-    of "train" or "neighbours" keeps, at every checkpoint, how much DP-SGD with smooth clipping has revealed of each row.
+    of "train" or "neighbours" keeps at every checkpoint how much DP-SGD with smooth clipping has revealed of each row.
     """
 
     probes: tuple[Probe, ...] = ("test", "neighbours", "spare")
@@ -298,7 +298,7 @@ class Plan:
         }
 
     def _recorded(self) -> dict[str, Any]:
-        """Return the records as plain values; traces only where there are any, so that older stores stay what they are."""
+        """Return the records as plain values; traces only where there are any, so that other stores stay the same."""
         recorded = _plain(asdict(self.records))
         return {name: value for name, value in recorded.items() if name != "fisher_traces" or value is not None}
 

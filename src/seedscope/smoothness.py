@@ -8,7 +8,9 @@ from typing import Any
 from seedscope.errors import require
 from seedscope.models import CNN, MLP, Model, Shape
 
-KINKED = frozenset("max min reduce_max reduce_min abs sign clamp sort argmax argmin round floor ceil".split())
+KINKED = (
+    "abs", "argmax", "argmin", "ceil", "clamp", "floor", "max", "min", "reduce_max", "reduce_min", "round", "sign", "sort",
+)  # fmt: skip
 SMOOTH_ACTIVATIONS = ("tanh", "sigmoid")
 
 

@@ -25,10 +25,11 @@ LENGTHS = (
 WRONG = {
     "format": "other", "version": 2, "public": "no", "title": 3, "levels": [], "verdict.tone": "fine",
     "levels.0.delta": "small", "levels.0.accuracy": None, "levels.0.accuracy.kind": "sure",
-    "levels.0.accuracy.confidence": 95, "levels.0.guarantee.epsilon": 1.0, "people.shown": 39, "verdict.level": 3, "people.label.0": 2,
+    "levels.0.accuracy.confidence": 95, "levels.0.guarantee.epsilon": 1.0, "people.shown": 39, "people.label.0": 2,
     "people.label.1": -1, "people.groups.1.0": 3, "people.levels.0.predicted.0": 0.5,
     "people.levels.0.disagreement.3": "0.1", "people.levels.0.disagreement.4": True, "people.part.0": "both",
     "audited.train_rows": -1, "groups.0.by_level": [], "provenance.versions": {"numpy": 2}, "extra": 1,
+    "verdict.level": 3,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seedscope.commands import options
-from seedscope.errors import require
+from seedscope.errors import require, require_count
 
 if TYPE_CHECKING:
     from seedscope.audit import Audit
@@ -55,6 +55,11 @@ def audit(
       seedscope audit
       seedscope audit patients.csv --target outcome --group sex --mechanism objective --epsilon 0.5 --epsilon 2
     """
+    from seedscope.report import claim_folder
+
+    require_count("models", models, at_least=2)
+    require_count("neighbours", neighbours, at_least=0)
+    require_count("neighbour_models", neighbour_models, at_least=2)
     table = options.open_data(data, target, group, test, id, drop_missing, seed)
     require(
         mechanism != "sgd" or not epsilon, "--epsilon is not an option of --mechanism sgd: it has no proved guarantee."
@@ -68,6 +73,7 @@ def audit(
     ]
     require(len(set(chosen)) == len(chosen), f"each --epsilon must be given once, got {epsilon}.")
     network = options.make_model(model)
+    claim_folder(out)
     trained = [
         _train_level(table, one, network, models, neighbours, neighbour_models, seed, place, jobs, as_json)
         for one in chosen

@@ -7,7 +7,7 @@
   const classes = report.audited.classes;
   const PAGE = 25, MOST_LINES = 150, SMALL = 1500;  // rows, thin lines, points that SVG draws fast
   const PRINT_WIDTH = 310, PRINT_HEIGHT = 215;  // half the width of a sheet of A4 or Letter, in CSS pixels
-  const BRUSHED = ["people", "distribution"];
+  const BRUSHED = ["people", "distribution"], MANY_MARKS = ["people", "privacy"];
   const COLOURS = ["ink", "muted", "line", "paper", "neutral", "accent", "second", "third"];
   const state = {
     level: report.verdict.level ?? 0, filters: groups.map(() => null), chosen: new Set(), focus: null,
@@ -43,12 +43,12 @@
     epsilon_upper: columns().epsilon_upper[person],
   });
   const everyone = [...people.id.keys()];
-  let present = everyone, presentRows = [];
+  let present = everyone, presentRows = [], bounded = [];
   const boundedRows = () => {  // the twin of rows.privacy_rows
     const attacked = presentRows.filter((row) => row.epsilon_lower !== null);
-    const bounded = attacked.length ? attacked : presentRows.filter((row) => row.epsilon_upper !== null);
-    bounded.sort((a, b) => (b.epsilon_lower ?? 0) - (a.epsilon_lower ?? 0) || (b.epsilon_upper ?? 0) - (a.epsilon_upper ?? 0) || a.person - b.person);
-    return bounded.map((row, place) => ({ ...row, place: place + 1 }));
+    const listed = attacked.length ? attacked : presentRows.filter((row) => row.epsilon_upper !== null);
+    listed.sort((a, b) => (b.epsilon_lower ?? 0) - (a.epsilon_lower ?? 0) || (b.epsilon_upper ?? 0) - (a.epsilon_upper ?? 0) || a.person - b.person);
+    return listed.map((row, place) => ({ ...row, place: place + 1 }));
   };
   const lineRows = (persons) => persons.flatMap((person) => levels
     .map((_, level) => ({ person, level, value: people.levels[level].disagreement[person] })).filter((row) => row.value !== null));
@@ -120,7 +120,7 @@
     const name = figure.dataset.chart;
     if (!specifications[name]) return;
     figure.hidden = false;
-    const renderer = name === "people" && people.shown > SMALL ? "canvas" : "svg";
+    const renderer = MANY_MARKS.includes(name) && people.shown > SMALL ? "canvas" : "svg";
     const options = { ast: true, actions: false, renderer, tooltip, defaultStyle: false, logLevel: 1 };
     const { view } = await vegaEmbed(figure.querySelector(".chart"), specifications[name], options);
     views[name] = view;
@@ -158,7 +158,7 @@
   function drawPeople() {
     put("people", { people: presentRows });
     put("distribution", { people: presentRows });
-    put("privacy", { bounded: boundedRows() });
+    put("privacy", { bounded });
     signal("level", state.level);
   }
   function drawChosen() {
@@ -169,7 +169,7 @@
     put("distribution", { chosen: rows });
     put("trade_off", { chosen: lineRows(persons.slice(0, MOST_LINES)) });
     put("groups", { chosen: groupTicks(persons) });
-    put("privacy", { chosen: boundedRows().filter((row) => state.chosen.has(row.person) && row.epsilon_lower !== null) });
+    put("privacy", { chosen: bounded.filter((row) => state.chosen.has(row.person) && row.epsilon_lower !== null) });
   }
   function drawFocus() {
     const rows = state.focus === null ? [] : [peopleRow(state.focus)];
@@ -178,7 +178,7 @@
     put("distribution", { focus: rows });
     put("trade_off", { focus: lineRows(persons) });
     put("groups", { focus: groupTicks(persons) });
-    put("privacy", { focus: boundedRows().filter((row) => row.person === state.focus && row.epsilon_lower !== null) });
+    put("privacy", { focus: bounded.filter((row) => row.person === state.focus && row.epsilon_lower !== null) });
   }
 
   // ---- The table ----
@@ -338,6 +338,7 @@
     if (has("level", "filters")) {
       present = everyone.filter(passes);
       presentRows = present.map(peopleRow);
+      bounded = boundedRows();
       drawPeople();
       drawControls();
     }

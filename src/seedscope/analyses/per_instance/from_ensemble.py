@@ -197,6 +197,8 @@ def training_of(ensemble: Any, delta: float | None = None) -> Training:
         f"per-instance accounting needs Poisson() batches, the norms were recorded along {sampling}() ones.",
     )
     require(mechanism["rule"] == "sum", "per-instance accounting is of rule='sum'; use general_step for the mean.")
+    flat = mechanism.get("clipping", {}).get("type", "FlatClipping") == "FlatClipping"
+    require(flat, "per-instance accounting reads norms as flatly clipped, the mechanism clips smoothly.")
     require(mechanism["noise_multiplier"] > 0, "per-instance accounting needs noise, noise_multiplier is 0.")
     require(
         relation == "add_or_remove",
