@@ -1,4 +1,4 @@
-"""Leakage of all zeros and ones of MNIST, and the attack on them, against one trial at a time."""
+"""Leakage of all zeros and ones of MNIST, the attack against one trial at a time, DP-SGD with and without traces."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from benchmarks.measure import in_fresh_process, report, seconds
 RECORDS, PIXELS = 12_665, 784
 L2, NOISE = 1e-2, 1e-5
 TRIALS, LOOPED = 10_000, 5
+BATCH, STEPS, DIRECTIONS = 128, 20, 16
 
 
 def regression() -> tuple[Any, ...]:
@@ -72,6 +73,66 @@ def looped_attack(features: np.ndarray, labels: np.ndarray, weights: np.ndarray)
     return total / LOOPED
 
 
+def images(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return so many images of digits with labels, or noise of that shape where MNIST is not at hand."""
+    if os.environ.get("SEEDSCOPE_DATA"):
+        import seedscope as ss
+
+        data = ss.load("mnist")
+        return data.features[:count], data.labels[:count].astype(np.float32)
+    draw = np.random.default_rng(0)
+    return draw.random((count, 28, 28, 1), np.float32), draw.integers(0, 10, count).astype(np.float32)
+
+
+def traced_steps() -> dict[str, float]:
+    """Return seconds of processor time of DP-SGD steps of BR's network, with traces of all rows and without."""
+    import time
+
+    import seedscope as ss
+    from seedscope.dpsgd import train_dpsgd
+
+    rows, labels = images(2001)
+    network = ss.tanh_cnn().network((28, 28, 1), 10)
+    mechanism = ss.DPSGD(0.1, BATCH, STEPS, clipping=ss.SmoothClipping())
+    arguments = (mechanism, network, "add_or_remove", 0, np.zeros(1, int), np.array([-1]), ("varied",), (STEPS,))
+
+    def run(traced: np.ndarray | None) -> float:
+        start = time.process_time()
+        train_dpsgd(*arguments, rows, labels, None, traced=traced)
+        return time.process_time() - start
+
+    return {name: min(run(traced) for _ in range(4)) for name, traced in (("plain", None), ("traced", np.arange(2000)))}
+
+
+def deviation() -> float:
+    """Return the relative standard deviation of a trace summed over 100 steps with one direction each."""
+    import jax
+    from jax.flatten_util import ravel_pytree
+
+    import seedscope as ss
+    from seedscope.dpsgd import train_dpsgd
+    from seedscope.example_leakage import smoothly_clipped_sum
+
+    rows, labels = images(BATCH + 1)
+    network, steps = ss.tanh_cnn().network((28, 28, 1), 10), tuple(range(1, 101))
+    mechanism = ss.DPSGD(0.1, BATCH, 100, clipping=ss.SmoothClipping())
+    arguments = (mechanism, network, "add_or_remove", 0, np.zeros(1, int), np.array([-1]), ("varied",), steps)
+    states = train_dpsgd(*arguments, rows, labels, None)["weights"][0, 0, 0]
+    _, unravel = ravel_pytree(network.init(jax.random.key(0)))
+    few = np.repeat(rows[:4], DIRECTIONS, 0), np.repeat(labels[:4], DIRECTIONS), np.ones(4 * DIRECTIONS, np.float32)
+
+    @jax.jit
+    def squares(state: Any, key: Any) -> Any:
+        directions = jax.random.rademacher(key, few[0].shape, np.float32)
+        return smoothly_clipped_sum(network, unravel(state), *few, 1.0, directions)[1].reshape(4, DIRECTIONS)
+
+    found = np.stack(
+        [squares(state, key) for state, key in zip(states, jax.random.split(jax.random.key(1), 100), strict=True)]
+    )
+    spread = np.sqrt(found.var(axis=2, ddof=1).sum(axis=0))  # of a sum of one direction a step
+    return float((spread / found.mean(axis=2).sum(axis=0)).max())
+
+
 def main() -> None:
     """Print time and memory of the leakage, and the attack beside a loop over trials."""
     found = in_fresh_process("benchmarks.reconstruction", "leakage")
@@ -80,3 +141,7 @@ def main() -> None:
     found = in_fresh_process("benchmarks.reconstruction", "attack")
     report("attack: 10,000 trials × 12,665 records", found["blocked"], unit="s", goal="30 s")
     report("attack: trials/s against a loop", TRIALS / found["blocked"], TRIALS / found["looped"], "trials/s", "20×")
+    found = in_fresh_process("benchmarks.reconstruction", "traced_steps", threads=1)
+    report("DP-SGD step of BR's network with Fisher traces", found["traced"], found["plain"], "s", "at most 3.5×")
+    spread = in_fresh_process("benchmarks.reconstruction", "deviation", threads=1)
+    report("relative deviation of a trace summed over 100 steps", spread, goal="at most 0.05")

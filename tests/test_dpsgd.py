@@ -10,10 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 from scipy import stats
-from small_data import images, table
 
 import seedscope as ss
-from seedscope import DPSGD, SGD, Grid, Poisson, Records, SeedscopeError, Shuffled, WithoutReplacement, logistic, mlp, train
+from seedscope import (
+    DPSGD,
+    SGD,
+    Grid,
+    Poisson,
+    Records,
+    SeedscopeError,
+    Shuffled,
+    WithoutReplacement,
+    logistic,
+    mlp,
+    train,
+)
 from seedscope import dpsgd as engine
 from seedscope.dpsgd import People, draw_batches, noise_keys, normals_like, poisson_capacity, rounded_up, train_dpsgd
 from seedscope.mechanisms import Setting
@@ -22,6 +33,7 @@ from seedscope.optimizers import Cosine, Momentum
 from seedscope.plan import Norms
 from seedscope.streams import poisson_batches, subset_batches
 from seedscope.training import initial_parameters, log_loss, train_sgd
+from small_data import images, table
 
 SEEDS, NEIGHBOURS, INITS = np.array([3, 0]), np.array([-1, 4, 9]), ("fixed", "varied")
 STEPS, ROWS = 6, 20
@@ -54,7 +66,7 @@ def one_model(mechanism, network, relation, data, seed, neighbour, init, people=
     for t in range(mechanism.steps):
         states.append(np.asarray(weights, float))
         norms.append([np.linalg.norm(gradient(weights, rows[i], labels[i])) for i in people])
-        batch = batches.index[t, 0, : batches.sizes[t, 0]]
+        batch = batches.places[t, 0, : batches.sizes[t, 0]]
         if neighbour in batch:
             instead = [len(rows) - 1] if relation == "replace_one" else []
             batch = np.array([i for i in batch if i != neighbour] + instead, int)
@@ -108,9 +120,7 @@ def test_without_noise_and_clipping_it_is_sgd_on_the_same_batches(relation):
     rows, labels = arrays(data)
     quiet = DPSGD(0.7, 6, STEPS, noise_multiplier=0.0, clipping_norm=np.inf, sampling=Shuffled())
     ours = trained(quiet, network, relation, data)
-    sgd = train_sgd(
-        SGD(0.7, 6, STEPS), network, relation, 5, SEEDS, NEIGHBOURS, INITS, (2, STEPS), rows, labels, None
-    )
+    sgd = train_sgd(SGD(0.7, 6, STEPS), network, relation, 5, SEEDS, NEIGHBOURS, INITS, (2, STEPS), rows, labels, None)
     np.testing.assert_allclose(ours["weights"], sgd["weights"], atol=1e-6)
 
 
@@ -158,7 +168,7 @@ def test_a_batch_larger_than_the_estimated_capacity_is_kept_whole(monkeypatch):
     monkeypatch.setattr(engine, "poisson_capacity", lambda batch_size, examples: 1)
     after = draw_batches(mechanism, 5, SEEDS, ROWS)
     assert after.sizes.max() > mechanism.batch_size  # otherwise this shows nothing
-    assert np.sum(after.index < ROWS) == after.sizes.sum()
+    assert np.sum(after.places < ROWS) == after.sizes.sum()
     np.testing.assert_allclose(trained(mechanism, network, "add_or_remove", data)["weights"], before, atol=1e-6)
 
 
@@ -216,8 +226,8 @@ class TestNoise:
         mechanism = DPSGD(1.0, 5, steps, noise_multiplier=1e6, clipping_norm=0.5, **options)
         checkpoints = tuple(range(1, steps + 1))
         weights = train_dpsgd(
-            mechanism, network, "add_or_remove", 0, self.seeds, np.array([-1, 2]), ("fixed",), checkpoints, rows, labels,
-            None,
+            mechanism, network, "add_or_remove", 0, self.seeds, np.array([-1, 2]), ("fixed",), checkpoints, rows,
+            labels, None,
         )["weights"][:, :, 0]  # fmt: skip
         return weights / (1e6 * 0.5 / 5)
 

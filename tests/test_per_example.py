@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seedscope import lenet5, logistic, mlp
+from seedscope import logistic, mlp
 from seedscope.models import CNN, ConvolutionLayer, Network, PatchConvolution, equinox_network, parameter_count
 from seedscope.per_example import _materialised, clipped_sum, examples, gradient_norms, output_shapes
 from seedscope.resnet import GroupNorm, ResNet, resnet20
@@ -17,7 +17,7 @@ CASES = {
     "logistic": (logistic(), (7,), 2),
     "multinomial": (logistic(), (7,), 3),
     "mlp": (mlp((5, 4)), (7,), 2),
-    "lenet": (lenet5(), (28, 28, 1), 10),
+    "convolutions": (CNN((ConvolutionLayer(3, 3, "same", 2), ConvolutionLayer(4, 2, "valid")), (5,)), (8, 8, 1), 3),
     "ghost norm": (CNN((ConvolutionLayer(16, 3), ConvolutionLayer(24, 3, "same"))), (5, 5, 2), 3),
     "residual": (ResNet(blocks=1, channels=(4, 8), groups=2), (8, 8, 3), 3),
 }
@@ -71,7 +71,12 @@ def batch_of(network, shape, classes, rows=6):
     """Return float64 parameters, random rows, labels and weights."""
     draw = np.random.default_rng(0)
     parameters = jax.tree.map(lambda leaf: leaf.astype(float), network.init(jax.random.key(1)))
-    return parameters, draw.normal(size=(rows, *shape)), draw.integers(0, classes, rows).astype(float), draw.random(rows)
+    return (
+        parameters,
+        draw.normal(size=(rows, *shape)),
+        draw.integers(0, classes, rows).astype(float),
+        draw.random(rows),
+    )
 
 
 def compiled(way, network):
@@ -112,7 +117,9 @@ def test_layers_that_the_formulas_do_not_cover_fall_back_to_gradients_one_by_one
     network = equinox_network(module)
     parameters, rows, labels, weights = batch_of(network, (4,), 2)
     assert output_shapes(network, parameters, rows[0]) is None
-    whole = jax.grad(lambda p: jnp.sum(weights * (jax.nn.softplus(z := network.apply(p, rows)) - labels * z)))(parameters)
+    whole = jax.grad(lambda p: jnp.sum(weights * (jax.nn.softplus(z := network.apply(p, rows)) - labels * z)))(
+        parameters
+    )
     ours = examples(network, parameters, rows, labels).weighted_sum(weights)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10), ours, whole)
 

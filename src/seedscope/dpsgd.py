@@ -1,12 +1,12 @@
 """Trains a chunk of models by DP-SGD: clipped per-example gradients plus noise, many models side by side.
 
 The shape is that of `training`: one loop over steps, `vmap` over neighbours, then over seeds. For one seed all
-neighbouring data sets share the batches *and* the noise, as with SGD they share the batches: a neighbour differs only by
-what its own row contributes. Each model alone is a true run of DP-SGD; two models of one seed are not independent.
+neighbouring data sets share the batches *and* the noise, as with SGD they share the batches: a neighbour differs only
+by what its own row contributes. Each model alone is a true run of DP-SGD; two models of one seed are not independent.
 
-A batch is a row of indices padded with the index N of the spare example, whose weight is then 0. It is worked through in
-parts: a first one for most of it, then as many small ones as the step's largest batch needs. So nothing is ever cut off
-and little is padded.
+A batch is a row of indices padded with the index N of the spare example, whose weight is then 0. It is worked through
+in parts: a first one for most of it, then as many small ones as the step's largest batch needs. So nothing is ever cut
+off and little is padded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LATER_PART = 16  # rows of a later part
 class Batches(NamedTuple):
     """Example indices [step, seed, place], padded with the number of examples, and the sizes [step, seed]."""
 
-    index: np.ndarray
+    places: np.ndarray
     sizes: np.ndarray
 
 
@@ -120,8 +120,8 @@ def train_block(
 ):
     """Return the records of a block of models, trained side by side.
 
-    parameters: pytree of [seed, model, ...]; rows [N+1, ...] and labels [N+1], the spare example last; batches
-    [step, seed, place]; parts [step], how many later parts of a batch hold examples; keys [seed], of the noise; neighbours
+    parameters: pytree of [seed, model, ...]; rows [N+1, ...] and labels [N+1], the spare example last; batches [step,
+    seed, place]; parts [step], how many later parts of a batch hold examples; keys [seed], of the noise; neighbours
     [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores are recorded; people: blocks of (rows,
     labels) whose gradient norms are recorded; traced [example]: the rows whose Fisher traces are.
     """
@@ -262,7 +262,7 @@ class _Recorder:
         self.slots = -(-job.mechanism.steps // job.norms_every) if people else 0
 
     def empty(self, parameters: Any) -> dict[str, jax.Array]:
-        """Return room for every recorded state, and one slot more: what is not kept goes there, at last the final state."""
+        """Return room for every recorded state, and a last slot: for what is not kept, in the end the final state."""
         if self.people is None:
             return {}
         found = jax.eval_shape(self._observe, parameters)
@@ -300,7 +300,7 @@ class _Recorder:
 
 
 def batch_parts(network: Network, mechanism: DPSGD, shape: tuple[int, ...], seeds: int, models: int) -> Parts:
-    """Return the parts for so many seeds × models side by side: few enough rows for the cache, many enough for speed."""
+    """Return the parts for so many seeds × models: few enough rows for the cache, many enough for speed."""
     most = max(LEAST_ROWS, WORKING_SET // (seeds * row_bytes(network, shape, models)))
     batch, poisson = mechanism.batch_size, isinstance(mechanism.sampling, Poisson)
     first = batch + math.ceil(FIRST_PART * math.sqrt(batch)) * poisson
@@ -336,15 +336,16 @@ def train_dpsgd(
 ) -> dict[str, np.ndarray]:
     """Return the records of the models seeds × neighbours × inits, arrays [seed, neighbour, init, ...].
 
-    rows [N+1, ...] and labels [N+1] have the spare example last. With `people`, their gradient norms before clipping and
-    whether they are classified correctly are recorded [..., state, person] before steps 0, k, 2k, … and after the last.
-    With `traced`, indices of rows, the traces of their Fisher information up to each checkpoint [..., checkpoint, row].
+    rows [N+1, ...] and labels [N+1] have the spare example last. With `people`, their gradient norms before clipping
+    and whether they are classified correctly are recorded [..., state, person] before steps 0, k, 2k, … and after the
+    last. With `traced`, indices of rows, the traces of their Fisher information up to each checkpoint [...,
+    checkpoint, row].
     """
     examples, models = len(rows) - 1, len(neighbours) * len(inits)
     parts = batch_parts(network, mechanism, rows.shape[1:], len(seeds), models)
     batches = draw_batches(mechanism, root_seed, seeds, examples)
-    room = parts.room(batches.index.shape[2]) - batches.index.shape[2]
-    index = np.pad(batches.index, ((0, 0), (0, 0), (0, room)), constant_values=examples)
+    room = parts.room(batches.places.shape[2]) - batches.places.shape[2]
+    index = np.pad(batches.places, ((0, 0), (0, 0), (0, room)), constant_values=examples)
     every = people.every if people else 1
     scores, traces = probes is not None, traced is not None
     job = PrivateJob(network, mechanism, relation, parts, scores, scores_at_checkpoints, every, traces)
@@ -352,8 +353,8 @@ def train_dpsgd(
     segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
     lacking = np.repeat(neighbours, len(inits)).astype(np.int32)
     records = train_block(
-        job, parameters, rows, labels, index, parts.needed(batches.sizes), noise_keys(root_seed, seeds), lacking, segments,
-        probes, _blocks(people, parts.first), traced,
+        job, parameters, rows, labels, index, parts.needed(batches.sizes), noise_keys(root_seed, seeds), lacking,
+        segments, probes, _blocks(people, parts.first), traced,
     )  # fmt: skip
     shape = (len(seeds), len(neighbours), len(inits))
     kept = {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}

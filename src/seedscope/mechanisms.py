@@ -119,8 +119,8 @@ class DPSGD:
 
     A step sums the gradients of a batch, each shortened to `clipping_norm` C in the way that `clipping` says, and adds
     noise of standard deviation `noise_multiplier · C`. With `rule="sum"` the result is divided by the *expected* batch
-    size: that is the private mechanism. With `rule="mean"` the sum is divided by the true batch size (the noise still by
-    the expected one), which the accounting of the sum does not cover. `learning_rate` is a number or a schedule,
+    size: that is the private mechanism. With `rule="mean"` the sum is divided by the true batch size (the noise still
+    by the expected one), which the accounting of the sum does not cover. `learning_rate` is a number or a schedule,
     `momentum` what is carried on.
     """
 
@@ -198,7 +198,9 @@ class DPSGD:
         if not isinstance(self.sampling, Poisson):
             return f"the accounting needs Poisson() batches, and these are {self.sampling}."
         if self.rule == "mean":
-            return "dividing by the true batch size makes one person's influence larger than the sum's accounting allows."
+            return (
+                "dividing by the true batch size makes one person's influence larger than the sum's accounting allows."
+            )
         return ""
 
 
@@ -391,7 +393,9 @@ CONVEX = (OutputPerturbation, ObjectivePerturbation)
 
 def describe(mechanism: Any) -> dict[str, Any]:
     """Return the mechanism as a dictionary of plain values, its class under "type"; its options likewise."""
-    nested = {name: describe(one) if hasattr(one, "__dataclass_fields__") else one for name, one in vars(mechanism).items()}
+    nested = {
+        name: describe(one) if hasattr(one, "__dataclass_fields__") else one for name, one in vars(mechanism).items()
+    }
     return {"type": type(mechanism).__name__, **nested}
 
 

@@ -399,9 +399,7 @@ def patches(image: jax.Array, kernel: int, padding: str, stride: int = 1) -> jax
         before = (kernel - 1) // 2
         image = jnp.pad(image, ((before, kernel - 1 - before),) * 2 + ((0, 0),))
     height, width = image.shape[0] - kernel + 1, image.shape[1] - kernel + 1
-    windows = [
-        image[i : i + height : stride, j : j + width : stride] for i in range(kernel) for j in range(kernel)
-    ]
+    windows = [image[i : i + height : stride, j : j + width : stride] for i in range(kernel) for j in range(kernel)]
     return jnp.concatenate(windows, axis=-1)
 
 

@@ -1,7 +1,7 @@
 """Each example's own gradient: its norm, and the weighted sum of all after clipping, without holding them all.
 
 Differentiating the losses with respect to a zero offset added to a layer's output gives, in one backward pass, the
-derivative δ that reaches that layer for every example. An example's gradient then follows from δ and the layer's input a:
+derivative δ that reaches that layer for every example. An example's gradient follows from δ and the layer's input a:
 
     dense                 δ aᵀ, of squared norm ‖δ‖²‖a‖² (+ ‖δ‖² for the bias); the clipped sum is one matrix product
     convolution (patches) Σ_p δ_p a_pᵀ over positions p; its norm from the products of positions ("ghost" norm) or from
@@ -30,7 +30,7 @@ Layer = eqx.nn.Linear | PatchConvolution | ScaleAndShift
 
 
 class Examples(NamedTuple):
-    """What one pass over examples gives: their gradients' norms, the logits, and the sum for given weights [example]."""
+    """What one pass over examples gives: gradient norms, logits, and the gradients' sum for given weights [example]."""
 
     norms: jax.Array
     logits: jax.Array
@@ -114,7 +114,7 @@ def from_passes(parameters: Any, passes: Passes) -> Examples:
     return Examples(norms, passes.logits, weighted)
 
 
-def output_shapes(network: Network, parameters: Any, row: jax.Array) -> list[jax.ShapeDtypeStruct] | None:
+def output_shapes(network: Network, parameters: Any, row: Any) -> list[jax.ShapeDtypeStruct] | None:
     """Return the output shape of each layer for one example, or None where the layers do not allow the fast way.
 
     They do if every parameter belongs to a layer that is known here and each layer is called exactly once.
@@ -129,11 +129,11 @@ def output_shapes(network: Network, parameters: Any, row: jax.Array) -> list[jax
 
     try:
         return jax.eval_shape(outputs, parameters, row)
-    except (AttributeError, _NotOneCallEach, jax.errors.UnexpectedTracerError):
+    except (AttributeError, _NotOneCallEachError, jax.errors.UnexpectedTracerError):
         return None
 
 
-class _NotOneCallEach(Exception):
+class _NotOneCallEachError(Exception):
     """A layer was called never or more than once: the formulas here do not cover that."""
 
 
@@ -148,7 +148,7 @@ class _StandIn:
 
     def __call__(self, x: jax.Array, *, key: Any = None) -> jax.Array:
         if type(x) is not self.traced:  # called inside a transformation of the network's own: a map over positions
-            raise _NotOneCallEach
+            raise _NotOneCallEachError
         dense = isinstance(self.layer, eqx.nn.Linear)
         lifted = x if dense else self.layer.lift(x)
         output = (self.layer(x) if dense else self.layer.act(lifted)) + self.offset
@@ -164,7 +164,7 @@ def _call_recorded(network: Network, parameters: Any, row: jax.Array, offsets: l
     logits = jax.tree.unflatten(structure, stands)(row)
     calls = [one.calls for one in stands if isinstance(one, _StandIn)]
     if any(len(one) != 1 for one in calls):
-        raise _NotOneCallEach
+        raise _NotOneCallEachError
     return logits, [one[0] for one in calls]
 
 
@@ -181,7 +181,7 @@ class _LayerGradient(NamedTuple):
 
 
 def layer_gradient(layer: Layer, lifted: jax.Array, delta: jax.Array) -> _LayerGradient:
-    """Return the layer's part, from its lifted inputs and the derivatives of its outputs, [example, position …, unit]."""
+    """Return the layer's part, from lifted inputs and derivatives of outputs, both [example, position …, unit]."""
     if isinstance(layer, ScaleAndShift):
         return _scale_gradient(layer, lifted, delta)
     count, units = len(lifted), layer.weight.shape[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -37,7 +37,7 @@ WORK_PER_CHUNK = 1.5e10  # floating-point operations: about half a second on one
 BYTES_PER_CHUNK = 64 << 20
 BYTES_PER_SEED = 512 << 20  # of records; then the neighbours that share a seed's batches are split up
 SEEDS_TOGETHER = 4
-MODELS_PER_SEED = 128  # neighbours × inits that share a seed's batches in one chunk
+MODELS_PER_SEED = 256  # neighbours × inits that share a seed's batches in one chunk
 
 
 @dataclass(frozen=True)
@@ -398,7 +398,8 @@ def choose_chunk_shape(plan: Plan) -> ChunkShape:
     by_work = WORK_PER_CHUNK / (model_work(plan) * per_seed)
     if by_work > 0.1 * SEEDS_TOGETHER:  # batched products are several times faster than those of a single seed
         by_work = max(by_work, SEEDS_TOGETHER)
-    seeds = int(max(1, min(by_memory, by_work, -(-plan.grid.seeds // 4))))
+    pair = min(by_memory, plan.grid.seeds) >= 2 and by_work > 0.1  # one seed's products take a slower way through XLA
+    seeds = int(max(1 + pair, min(by_memory, by_work, -(-plan.grid.seeds // 4))))
     return ChunkShape(seeds, neighbours)
 
 
@@ -419,6 +420,7 @@ def model_work(plan: Plan) -> float:
     return work if plan.traced is None else 3 * work
 
 
+@cache
 def software_versions() -> dict[str, str]:
     """Return the versions of what can change a trained bit."""
     import platform

@@ -10,14 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from seedscope.errors import require, require_count
-from seedscope.models import Model, Network, PatchConvolution, ScaleAndShift, Shape, dense_layer, equinox_network, outputs
+from seedscope.models import (
+    Model,
+    Network,
+    PatchConvolution,
+    ScaleAndShift,
+    Shape,
+    dense_layer,
+    equinox_network,
+    outputs,
+)
 
 EPSILON = 1e-5  # added to a variance before it divides
 
 
 @dataclass(frozen=True)
 class ResNet(Model):
-    """A residual network for small images (He et al. 2016 §4.2): a stage for each entry of `channels`, of `blocks` blocks.
+    """A residual network for small images (He et al. 2016 §4.2): for each of `channels` a stage of `blocks` blocks.
 
     Batch normalisation mixes examples, so groups of channels are normalised within each example instead.
     """

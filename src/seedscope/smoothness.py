@@ -9,7 +9,8 @@ from seedscope.errors import require
 from seedscope.models import CNN, MLP, Model, Shape
 
 KINKED = (
-    "abs", "argmax", "argmin", "ceil", "clamp", "floor", "max", "min", "reduce_max", "reduce_min", "round", "sign", "sort",
+    "abs", "argmax", "argmin", "ceil", "clamp", "floor", "max", "min", "reduce_max", "reduce_min", "round", "sign",
+    "sort",
 )  # fmt: skip
 SMOOTH_ACTIVATIONS = ("tanh", "sigmoid")
 

@@ -39,7 +39,9 @@ def shuffled_batches(root_seed: int, seed: int, examples: int, batch_size: int, 
     return np.concatenate(epochs).reshape(-1, batch_size)[:steps].astype(np.int32)
 
 
-def poisson_batches(root_seed: int, seed: int, examples: int, probability: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def poisson_batches(
+    root_seed: int, seed: int, examples: int, probability: float, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return which examples are drawn, step after step in one row, and how many each step has [step].
 
     Each example is in each batch with the probability, independently: the gaps between the hits of a long row of
@@ -62,7 +64,9 @@ def poisson_batches(root_seed: int, seed: int, examples: int, probability: float
 def subset_batches(root_seed: int, seed: int, examples: int, batch_size: int, steps: int) -> np.ndarray:
     """Return example indices [step, batch_size]: each step a fresh uniform subset."""
     draw = generator(root_seed, "subset batches", seed)
-    return np.stack([draw.choice(examples, batch_size, replace=False, shuffle=False) for _ in range(steps)]).astype(np.int32)
+    return np.stack([draw.choice(examples, batch_size, replace=False, shuffle=False) for _ in range(steps)]).astype(
+        np.int32
+    )
 
 
 def _by_seed(root_seed: int, purpose: str, seeds: np.ndarray, draw_block) -> np.ndarray:

@@ -46,20 +46,26 @@ def theorem(sensitivities, sigma, q, alpha, p):
 
 
 class TestStep:
-    @pytest.mark.parametrize(("s", "sigma", "q", "alpha"), [(0.3, 1.0, 0.1, 4), (1.0, 0.7, 0.02, 2), (0.5, 2.0, 0.5, 9)])
+    @pytest.mark.parametrize(
+        ("s", "sigma", "q", "alpha"), [(0.3, 1.0, 0.1, 4), (1.0, 0.7, 0.02, 2), (0.5, 2.0, 0.5, 9)]
+    )
     def test_equals_the_papers_sum_at_integer_orders(self, s, sigma, q, alpha):
         terms = [
             mpmath.binomial(alpha, k) * (1 - q) ** (alpha - k) * q**k * mpmath.exp(s**2 * (k * k - k) / (2 * sigma**2))
             for k in range(alpha + 1)
         ]
-        assert float(pi.step_rdp(s, sigma, q, alpha)) == pytest.approx(float(mpmath.log(mpmath.fsum(terms)) / (alpha - 1)))
+        assert float(pi.step_rdp(s, sigma, q, alpha)) == pytest.approx(
+            float(mpmath.log(mpmath.fsum(terms)) / (alpha - 1))
+        )
 
     def test_a_person_without_influence_loses_nothing(self):
         assert pi.step_rdp(0.0, 1.0, 0.1, 8) == 0
         assert pi.step_epsilon(0.0, 1.0, 0.1, 1e-5) == pytest.approx(0.0, abs=2e-3)
 
     def test_a_share_is_one_at_the_clipping_norm_and_beyond(self):
-        shares = pi.step_share([0.0, 0.5, 2.0, 30.0], clipping_norm=2.0, noise_multiplier=1.0, sampling_probability=0.05, order=8)
+        shares = pi.step_share(
+            [0.0, 0.5, 2.0, 30.0], clipping_norm=2.0, noise_multiplier=1.0, sampling_probability=0.05, order=8
+        )
         np.testing.assert_allclose(shares[[0, 2, 3]], [0, 1, 1])
         assert 0 < shares[1] < 0.1
 
@@ -105,7 +111,9 @@ class TestComposition:
 
     def test_a_growing_holder_constant_tends_to_the_worst_run_at_every_step(self):
         worst = sampled_gaussian_rdp(self.norms.max(0), 1.0, 0.1, 4.0).sum()
-        distances = [abs(float(pi.compose_expected(self.norms, 1.0, 0.1, 4.0, p).total) - worst) for p in (1e3, 1e5, 1e7)]
+        distances = [
+            abs(float(pi.compose_expected(self.norms, 1.0, 0.1, 4.0, p).total) - worst) for p in (1e3, 1e5, 1e7)
+        ]
         assert distances[0] > distances[1] > distances[2]
         assert distances[2] < 1e-4 * worst
         assert float(pi.compose_expected(self.norms, 1.0, 0.1, 4.0, np.inf).total) == pytest.approx(worst, rel=1e-12)
@@ -213,17 +221,18 @@ class TestEverybody:
         relative = np.minimum(norms.astype(float) / clipping_norm, 1.0)
         ends = bin_edges()[binned_up(norms, clipping_norm)]
         assert np.all(ends >= relative * (1 - 1e-15))
-        assert np.all(ends <= np.maximum(relative * (1 + 2.0**-8 + 1e-6), 2.0**-20))
+        assert np.all(ends <= np.maximum(relative * (1 + 2.0**-8 + 1e-6), 2.0**-14))
 
     @settings(max_examples=30, deadline=None)
-    @given(st.floats(1.001, 60), st.sampled_from([(0.5, 0.3), (1.0, 0.01), (5.0, 0.001)]))
+    @given(st.floats(1.001, 60), st.sampled_from([(0.5, 0.3), (1.0, 0.01), (1.0, 1e-4), (5.0, 0.001)]))
     def test_interpolated_orders_are_upper_bounds_and_near(self, order, setting):
         noise, q = setting
-        some = slice(1000, None, 400)
+        some = slice(500, None, 300)
         exact = sampled_gaussian_rdp(bin_edges()[some], noise, q, order)
         found = binned_divergences(noise, q, order)[some]
         assert np.all(found >= exact * (1 - 1e-12))
-        assert np.all(found <= exact * (1.06 if order < 1.06 else 1.02))
+        assert np.all(found <= exact * 1.15)  # near order 1, and where a divergence takes off
+        assert np.median(found / exact) < (1.1 if order < 1.06 else 1.001)
 
     def test_half_precision_norms_are_read_as_they_are(self):
         norms = np.float16([[[0.25, np.inf]]])
@@ -322,9 +331,9 @@ class TestGeneralRules:
 
     def test_equals_the_sum_rule_where_only_the_person_varies(self):
         """With nobody else in the data the two theorems are the same; tuples of distinct samples cost a little."""
-        without, drawn = np.zeros((3, 1)), (np.arange(200) < 60)[:, None] * 0.5
-        found = pi.general_step_rdp(drawn, without, 1.0, 3, tuples=2_000_000)
-        assert found == pytest.approx(float(pi.step_rdp(0.5, 1.0, 0.3, 3)), rel=0.03)
+        without, drawn = np.zeros((3, 1)), (np.arange(100) < 30)[:, None] * 0.5
+        found = pi.general_step_rdp(drawn, without, 1.0, 2, tuples=5000)
+        assert found == pytest.approx(float(pi.step_rdp(0.5, 1.0, 0.3, 2)), rel=0.03)
 
     def test_random_tuples_agree_with_all_of_them(self):
         draw = np.random.default_rng(3)

@@ -171,8 +171,17 @@ def _audited(audit: Audit) -> dict[str, Any]:
 
 def _verdict(found: Verdict) -> dict[str, Any]:
     """Return the verdict as plain values."""
-    numbers = [{"name": one.name, "number": _number(one.number), "meaning": one.meaning} for one in found.numbers]
-    return {"tone": found.tone, "headline": found.headline, "sentences": list(found.sentences), "numbers": numbers}
+    numbers = [
+        {"name": one.name, "number": _number(one.number), "meaning": one.meaning, "show": one.show}
+        for one in found.numbers
+    ]
+    return {
+        "tone": found.tone,
+        "headline": found.headline,
+        "sentences": list(found.sentences),
+        "numbers": numbers,
+        "level": found.level,
+    }
 
 
 def _level(level: Level) -> dict[str, Any]:

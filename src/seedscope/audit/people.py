@@ -71,11 +71,11 @@ def shown_people(levels: Sequence[Level], limit: int = SHOWN) -> tuple[np.ndarra
     level = levels[0]
     everybody = np.union1d(level.tested, level.audited)
     if len(everybody) <= limit:
-        return everybody, "everybody who was scored: the test part and the people whose membership was attacked"
+        return everybody, "Everybody who was scored: the test part and the people whose membership was attacked"
     by_disagreement = level.tested[np.argsort(-level.multiplicity.disagreement, kind="stable")]
     kept = np.unique(np.concatenate([level.audited, by_disagreement[:EXTREMES], by_disagreement[-EXTREMES:]]))
     rest = np.random.default_rng(0).permutation(np.setdiff1d(everybody, kept))[: limit - len(kept)]
-    words = f"the {len(level.audited):,} people audited, the {EXTREMES} most and least arbitrary, and a random rest"
+    words = f"The {len(level.audited):,} people audited, the {EXTREMES} most and least arbitrary, and a random rest"
     return np.sort(np.concatenate([kept, rest])), words
 
 

@@ -24,6 +24,7 @@ class KeyNumber:
     name: str
     number: Number
     meaning: str
+    show: Literal["plain", "percent"] = "plain"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Verdict:
     headline: str
     sentences: tuple[str, ...]
     numbers: tuple[KeyNumber, ...]
+    level: int
 
 
 def preferred(levels: Sequence[Level]) -> Level:
@@ -48,7 +50,8 @@ def verdict(levels: Sequence[Level]) -> Verdict:
     level = preferred(levels)
     tone = _tone(level)
     numbers = (_privacy_number(level), _attack_number(level), _arbitrariness_number(level))
-    return Verdict(tone, _headline(tone, level), _sentences(level, levels), tuple(one for one in numbers if one))
+    shown = tuple(one for one in numbers if one)
+    return Verdict(tone, _headline(tone, level), _sentences(level, levels), shown, list(levels).index(level))
 
 
 def _tone(level: Level) -> Tone:
@@ -124,7 +127,8 @@ def _privacy_number(level: Level) -> KeyNumber | None:
     epsilon = level.proved_epsilon
     if epsilon is not None:
         factor = math.exp(min(epsilon, 700))
-        meaning = f"Nobody's membership can change the odds of any outcome by more than a factor of {factor:,.3g}."
+        words = f"{factor:,.2f}" if factor < 100 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.0e}"
+        meaning = f"Nobody's data can change the odds of any outcome by more than a factor of {words}."
         return KeyNumber("Privacy guaranteed (ε)", Number(epsilon, "proved"), meaning)
     if level.intrinsic is None or level.intrinsic.epsilon_strict is None:
         return None
@@ -145,4 +149,4 @@ def _attack_number(level: Level) -> KeyNumber | None:
 def _arbitrariness_number(level: Level) -> KeyNumber:
     """Return the arbitrariness that is caused."""
     meaning = "The share of test people for whom two re-trainings decide differently at least one time in four."
-    return KeyNumber("Arbitrary decisions", level.arbitrary_share, meaning)
+    return KeyNumber("Arbitrary decisions", level.arbitrary_share, meaning, show="percent")

@@ -11,7 +11,9 @@ from seedscope.errors import require
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 
-Noise = Annotated[float | None, typer.Option("--noise", help="Noise multiplier: standard deviation over clipping norm.")]
+Noise = Annotated[
+    float | None, typer.Option("--noise", help="Noise multiplier: standard deviation over clipping norm.")
+]
 Epsilon = Annotated[float | None, typer.Option(help="Instead of --noise: find the least noise that reaches this ε.")]
 Epochs = Annotated[float | None, typer.Option(help="Instead of --steps: passes over the data.")]
 Pld = Annotated[bool, typer.Option("--pld", help="Also by privacy-loss distributions, a tighter bound (extra 'pld').")]
@@ -84,7 +86,8 @@ def account_for(
         "kind": "proved",
         "membership_advantage": advantage,
         "true_positive_rates": [
-            {"false_positive_rate": rate, "at_most": most} for rate, most in zip(FALSE_POSITIVE_RATES, rates, strict=True)
+            {"false_positive_rate": rate, "at_most": most}
+            for rate, most in zip(FALSE_POSITIVE_RATES, rates, strict=True)
         ],
     }
 
@@ -100,7 +103,9 @@ def print_account(found: dict[str, Any]) -> None:
     typer.echo(f"  ε = {ways}, at δ = {found['delta']:g} (proved, {_RELATIONS[found['relation']]})")
     typer.echo("What that bounds, whatever the data and whoever looks at the trained model:")
     typer.echo(f"  · any outcome is at most {_factor(least)} times likelier because of one person, up to δ")
-    typer.echo(f"  · a membership attack is right at most {100 * found['membership_advantage']:.3g} points beyond chance")
+    typer.echo(
+        f"  · a membership attack is right at most {100 * found['membership_advantage']:.3g} points beyond chance"
+    )
     for one in found["true_positive_rates"]:
         typer.echo(
             f"  · if it accuses {100 * one['false_positive_rate']:g} % of outsiders, it finds at most "

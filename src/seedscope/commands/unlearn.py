@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def unlearn(
     store: Annotated[Path, typer.Argument(help="A folder of DP-SGD models with recorded gradient norms.")],
     person: Annotated[list[str], typer.Option(help="The identifier of a row to delete; repeatable, in order.")],
-    budget: Annotated[float, typer.Option(help="β: how far the released model may be from training without them.")] = 1.0,
+    budget: Annotated[
+        float, typer.Option(help="β: how far the released model may be from training without them.")
+    ] = 1.0,
     order: Annotated[float, typer.Option(help="Rényi order α of that distance.")] = 2.0,
     as_json: options.Json = False,
 ) -> None:

@@ -170,7 +170,7 @@ def _each(evaluate: Callable[[Cell], Any], cells: Sequence[Cell], jobs: int) -> 
         return
     from joblib import Parallel, delayed, parallel_config
 
-    from seedscope.run import prepare_process
+    from seedscope.run import prepare_worker
 
-    with parallel_config("loky", n_jobs=jobs, initializer=prepare_process):
+    with parallel_config("loky", n_jobs=jobs, initializer=prepare_worker):
         yield from Parallel(return_as="generator_unordered", batch_size=1)(delayed(evaluate)(cell) for cell in cells)

@@ -7,8 +7,8 @@
     unlearning                  which deletion requests need no training again
     from_ensemble               all of it for a trained ensemble
 
-Paper: GLA, "Gradients Look Alike: Sensitivity is Often Overestimated in DP-SGD" (Thudi et al. 2024), with the corrections
-that docs/per-instance.md lists.
+Paper: GLA, "Gradients Look Alike: Sensitivity is Often Overestimated in DP-SGD" (Thudi et al. 2024), with the
+corrections that docs/per-instance.md lists.
 """
 
 from seedscope.analyses.per_instance.composition import (

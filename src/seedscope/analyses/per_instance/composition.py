@@ -163,12 +163,12 @@ def statistical_contributions(
 
 
 def hoeffding_width(runs: int, statements: int, confidence: float) -> float:
-    """Return √(ln(2k/ρ)/2l): how far a mean of l runs is from its expectation, in units of the range, for k statements."""
+    """Return √(ln(2k/ρ)/2l): how far k means of l runs may be from their expectations, in units of their range."""
     return float(np.sqrt(np.log(2 * statements / (1 - confidence)) / (2 * runs)))
 
 
 def upper_contributions(means: np.ndarray, worst: np.ndarray, t: np.ndarray, width: float) -> np.ndarray:
-    """Return upper bounds of contributions from their estimates, the worst case and the width of a mean of exponentials."""
+    """Return upper bounds of contributions: estimates widened, but not beyond the worst case."""
     if np.isinf(t).any():
         return np.broadcast_to(worst, means.shape)  # a largest value cannot be bounded from samples
     with np.errstate(divide="ignore"):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from seedscope.accounting import dpsgd_epsilon, rdp_to_epsilon, sampled_gaussian_rdp
 from seedscope.analyses.per_instance.composition import default_holder, expected_contributions
 from seedscope.analyses.per_instance.everybody import everybodys_rdp
-from seedscope.analyses.per_instance.meaning import memorisation, membership_advantage, true_positive_rate
+from seedscope.analyses.per_instance.meaning import membership_advantage, memorisation, true_positive_rate
 from seedscope.analyses.per_instance.unlearning import Divergence
 from seedscope.errors import require, require_probability, unknown_name
 from seedscope.number import Number
@@ -45,11 +45,12 @@ class Training:
 class PerInstancePrivacy:
     """How well each person is hidden by this training on these data, beside what is guaranteed for any data.
 
-    Arrays are over the watched people: `people` are their places on the ensemble's person axis. `rdp` [person, order] is
-    the larger of the directions that were measured: `rdp_with`, D(trained with‖without) from runs with the person, and
-    `rdp_without`, D(without‖with) from runs without; NaN where no such runs were made. `epsilon` [person] is an estimate.
-    `epsilon_statistical` holds for everybody at once with the confidence over the runs drawn; NaN where norms were not
-    recorded at every step or a direction is missing. All these numbers depend on the data: they are not for publication.
+    Arrays are over the watched people: `people` are their places on the ensemble's person axis. `rdp` [person, order]
+    is the larger of the directions that were measured: `rdp_with`, D(trained with‖without) from runs with the person,
+    and `rdp_without`, D(without‖with) from runs without; NaN where no such runs were made. `epsilon` [person] is an
+    estimate. `epsilon_statistical` holds for everybody at once with the confidence over the runs drawn; NaN where
+    norms were not recorded at every step or a direction is missing. All these numbers depend on the data: they are not
+    for publication.
     """
 
     people: np.ndarray
@@ -121,8 +122,8 @@ def per_instance_privacy(
         ensemble: trained by DPSGD with Poisson batches, sum rule, relation add-or-remove, `Records(norms=Norms(…))`.
         delta: default the mechanism's.
         orders: Rényi orders to minimise over.
-        holder: the Hölder constant; by default the best of n, 3n and 10n for each person and order. The statistical bound
-            takes the given one, else 3n: its constant must not be chosen by the runs.
+        holder: the Hölder constant; by default the best of n, 3n and 10n for each person and order. The statistical
+            bound takes the given one, else 3n: its constant must not be chosen by the runs.
         confidence: of `epsilon_statistical`, for everybody, all orders and both directions at once.
         init: "varied" or "fixed"; default "varied" where it was trained.
 
@@ -170,8 +171,8 @@ def contribution_shares(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (steps, shares [person, step]): contributions along the base runs over the data-independent step's.
 
-    Only steps whose state was recorded. GLA Theorem 3.3, Figures 1 and 5; above 1 in early steps where the growth of orders
-    costs more than the average gains.
+    Only steps whose state was recorded. GLA Theorem 3.3, Figures 1 and 5; above 1 in early steps where the growth of
+    orders costs more than the average gains.
     """
     training, chosen = training_of(ensemble), _init_place(ensemble, init)
     here = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)

@@ -42,10 +42,10 @@ def general_step_rdp(
 ) -> np.ndarray:
     """Return an estimate of a bound on D_α(numerator‖denominator) of one noisy step, for any update rule.
 
-    `E_v ln E_{u_1…u_α} exp(Σ_{i≠j} (u_i − v)·(u_j − v)/2σ²)/(α − 1)` over independent updates u of the numerator's data and
-    v of the denominator's. One Gram matrix of the sampled updates serves every order and every tuple of distinct u;
-    tuples are all of them where there are at most `tuples`, otherwise a random choice. The logarithm of a sample mean
-    is biased low: an estimate. Swap the first two arguments for the other direction.
+    `E_v ln E_{u_1…u_α} exp(Σ_{i≠j} (u_i − v)·(u_j − v)/2σ²)/(α − 1)` over independent updates u of the numerator's
+    data and v of the denominator's. One Gram matrix of the sampled updates serves every order and every tuple of
+    distinct u; tuples are all of them where there are at most `tuples`, otherwise a random choice. The logarithm of a
+    sample mean is biased low: an estimate. Swap the first two arguments for the other direction.
 
     Args:
         updates_numerator: [sample, parameter], updates (without noise) of independent batches of one data set.

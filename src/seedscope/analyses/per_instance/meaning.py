@@ -1,7 +1,7 @@
 """What a person's divergence means for that person: what any attack on the released model can achieve at most.
 
-For every event E and every order, `P(E) ≤ (e^{D_α} Q(E))^{(α−1)/α}`. An attack says "member" on an event, so this bounds
-its true-positive rate by its false-positive rate; a model's being right about a person is an event too.
+For every event E and every order, `P(E) ≤ (e^{D_α} Q(E))^{(α−1)/α}`. An attack says "member" on an event, so this
+bounds its true-positive rate by its false-positive rate; a model's being right about a person is an event too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def epsilon_advantage(epsilon: ArrayLike, delta: ArrayLike = 0.0) -> np.ndarray:
     Humphries et al. 2023; with δ = 0, Yeom et al. 2018 sharpened.
     """
     e, d = np.asarray(epsilon, float), np.asarray(delta, float)
-    require(e >= 0, f"epsilon must be at least 0, got {epsilon}.")
+    require(e >= 0, f"epsilon must be at least 0, got {e}.")
     require_probability("delta", delta, closed=True)
     return np.minimum(np.tanh(e / 2) + 2 * d / (1 + np.exp(np.minimum(e, 700.0))), 1.0)[()]
 
@@ -83,7 +83,7 @@ def epsilon_true_positive_rate(epsilon: ArrayLike, delta: ArrayLike, false_posit
     """
     require_probability("false_positive_rate", false_positive_rate, closed=True)
     e, d, f = (np.asarray(one, float) for one in (epsilon, delta, false_positive_rate))
-    require(e >= 0, f"epsilon must be at least 0, got {epsilon}.")
+    require(e >= 0, f"epsilon must be at least 0, got {e}.")
     growth = np.exp(np.minimum(e, 700.0))
     return np.minimum(np.minimum(growth * f + d, 1 - (1 - f - d) / growth), 1.0)[()]
 
@@ -99,7 +99,7 @@ def gaussian_true_positive_rate(ratio: ArrayLike, false_positive_rate: ArrayLike
     Dong, Roth & Su 2022.
     """
     mu = np.asarray(ratio, float)
-    require(mu >= 0, f"ratio must be at least 0, got {ratio}.")
+    require(mu >= 0, f"ratio must be at least 0, got {mu}.")
     require_probability("false_positive_rate", false_positive_rate, closed=True)
     return ndtr(ndtri(np.asarray(false_positive_rate, float)) + mu)
 
@@ -122,7 +122,7 @@ def memorisation(rdp: ArrayLike, orders: ArrayLike, accuracy_without: ArrayLike)
 def _checked(rdp: ArrayLike, orders: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return divergences [..., order] and orders, checked."""
     divergences, alpha = np.asarray(rdp, float), np.asarray(orders, float)
-    require(alpha.ndim == 1 and np.all(alpha > 1), f"orders must be one axis of numbers above 1, got {orders}.")
+    require(alpha.ndim == 1 and np.all(alpha > 1), f"orders must be one axis of numbers above 1, got {alpha}.")
     fits = divergences.shape[-1:] == alpha.shape
     require(fits, f"rdp must have one value per order on its last axis, got {divergences.shape} and {alpha.shape}.")
     require(divergences >= 0, "rdp must be at least 0 and not NaN.")

@@ -27,7 +27,7 @@ def clipped(norms: ArrayLike, clipping_norm: float) -> np.ndarray:
 def step_rdp(
     sensitivities: ArrayLike, noise_scale: ArrayLike, sampling_probability: ArrayLike, order: ArrayLike
 ) -> np.ndarray:
-    """Return the Rényi divergence of one step, sum rule, for a person whose clipped gradient has norm s; both directions.
+    """Return the Rényi divergence of one step, sum rule, for a clipped gradient of norm s; it holds in both directions.
 
     All arguments broadcast; the noise's standard deviation is in the units of the sensitivities. Rounded up.
 
@@ -66,14 +66,16 @@ def step_epsilon(
     delta: float,
     holder: float = 1e4,
 ) -> np.ndarray:
-    """Return ε' with P(trained with x*) ≤ e^ε' P(without) + δ for one step of any update rule: an estimate, one direction.
+    """Return ε' with P(trained with x*) ≤ e^ε' P(without) + δ for one step of any update rule.
+
+    An estimate, of one direction.
 
     `a = q·(E e^(p·ε_G(s)))^(1/p)` and `ε' = ln(a^(p/(p−1))·(δ/2)^(−1/(p−1)) + 1 − q)`, with ε_G(s) the exact epsilon of
     the Gaussian mechanism with sensitivity s at `δ/2q`. The expectation is over the batches that x* is added to.
 
     Args:
-        sensitivities: how far adding x* to a batch moves the update, the last axis over sampled batches; for the sum rule
-            the norm of its clipped gradient, a single number. In the units of the noise.
+        sensitivities: how far adding x* to a batch moves the update, the last axis over sampled batches; for the sum
+            rule the norm of its clipped gradient, a single number. In the units of the noise.
         noise_scale: standard deviation of the noise on the update.
         sampling_probability: q in (0, 1].
         delta: of the result, in (0, 1).
