@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEV := .venv/.ready-dev
 
-.PHONY: demo test check format lint types bench clean
+.PHONY: demo test check format lint types bench picture clean
 
 demo: $(READY)  ## audit embedded data; ends with the path of a report to open
 	$(BIN)/seedscope audit breast-cancer --store runs/demo --out runs/demo-report
@@ -27,6 +27,9 @@ format: $(DEV)
 
 bench: $(DEV)  ## ours and the peer in one run, a ratio each
 	$(BIN)/python -m benchmarks
+
+picture: demo $(DEV)  ## the README's screenshot, with chromium
+	$(BIN)/python docs/make_picture.py runs/demo-report/report.html docs/report.png
 
 clean:
 	rm -rf .venv runs

@@ -40,10 +40,14 @@ def grid_rate(name: str, jobs: int) -> dict[str, float]:
     return {"first": first, "models_per_second": SEEDS * (NEIGHBOURS + 1) / later}
 
 
-def single_rate(name: str) -> float:
-    """Return models/s of one model at a time: the faster of gathering batches inside the loop and before it."""
+def single_rate(name: str, our_loss: bool) -> float:
+    """Return models/s of one model at a time: the faster of gathering batches inside the loop and before it.
+
+    The loss is Optax's, as one would write it, or ours with its derivative written out.
+    """
     import jax
     import jax.numpy as jnp
+    import optax
 
     import seedscope as ss
     from seedscope.streams import shuffled_batches
@@ -54,7 +58,8 @@ def single_rate(name: str) -> float:
     rows, labels = data.features.astype(np.float32), data.labels.astype(np.float32)
     order = shuffled_batches(0, 0, EXAMPLES, BATCH, steps)
     start = network.init(jax.random.key(0))
-    gradient = jax.grad(lambda w, x, y: jnp.mean(log_loss(network.apply(w, x), y)))
+    loss = log_loss if our_loss else optax.sigmoid_binary_cross_entropy
+    gradient = jax.grad(lambda w, x, y: jnp.mean(loss(network.apply(w, x), y)))
 
     def descend(w: Any, x: Any, y: Any) -> Any:
         return jax.tree.map(lambda a, b: a - 0.5 * b, w, gradient(w, x, y))
@@ -111,10 +116,14 @@ def main() -> None:
     product = in_fresh_process("benchmarks.grid", "product_rate")
     report("large float32 matrix product, all cores", product, unit="GF/s")
     for name, goal in (("logistic", "15×"), ("mlp", "4×, aim 6×")):
-        single = max(in_fresh_process("benchmarks.grid", "single_rate", name, threads=n) for n in (1, None))
+        single, with_ours = (
+            max(in_fresh_process("benchmarks.grid", "single_rate", name, ours, threads=n) for n in (1, None))
+            for ours in (False, True)
+        )
         ours = in_fresh_process("benchmarks.grid", "grid_rate", name, 2)
         rate = ours["models_per_second"]
         report(f"{name} grid of {SEEDS} × {NEIGHBOURS + 1} against single models", rate, single, "models/s", goal)
+        report("  the same, single models with our loss's derivative", rate, with_ours, "models/s")
         if name == "logistic":
             flops = rate * SETUPS[name] * 4 * BATCH * (FEATURES + 1) / 1e9
             report(f"{name} grid: share of the product's rate", 100 * flops / product, unit="%", goal="25 %, aim 40 %")

@@ -237,9 +237,28 @@ def test_traces_are_kept_in_the_ensemble_and_become_leakage():
     traces = ensemble.dataset["fisher_traces"]
     assert traces.dims == ("seed", "neighbour", "init", "step", "traced")
     assert traces["traced_row"].values.tolist() == list(range(len(data.base)))
-    found = reconstruction.average_traces(traces.sel(neighbour=-1).isel(init=0, step=-1).values, dimension=81)
-    assert found.dfil.shape == (len(data.base),)
-    assert found.worst.lower <= found.worst.value
+    values = traces.sel(neighbour=-1).isel(init=0, step=-1).values
+    plain, proved, papers = (reconstruction.training_leakage(ensemble, one) for one in ("none", "proved", "estimate"))
+    np.testing.assert_allclose(plain.dfil, values.mean(axis=0) / 81, rtol=1e-6)
+    np.testing.assert_allclose(proved.trace, reconstruction.amplification_proved(1.0, 8 / 24) * plain.trace, rtol=1e-6)
+    assert np.all(papers.trace <= plain.trace)
+    assert plain.worst.lower <= plain.worst.value
+    early = reconstruction.training_leakage(ensemble, "none", step=3)
+    assert np.all(early.trace <= plain.trace)
+    with pytest.raises(SeedscopeError, match="checkpoint"):
+        reconstruction.training_leakage(ensemble, step=4)
+
+
+def test_ensembles_without_traces_and_shuffled_batches_are_refused():
+    options = {"batch_size": 5, "steps": 4, "clipping": SmoothClipping()}
+    plain = train(table(ROWS), DPSGD(**options), grid=Grid(1), jobs=1)
+    with pytest.raises(SeedscopeError, match="no Fisher traces"):
+        reconstruction.training_leakage(plain)
+    shuffled, records = DPSGD(**options, sampling=ss.Shuffled()), Records(fisher_traces="train")
+    ensemble = train(table(ROWS), shuffled, grid=Grid(1), records=records, jobs=1)
+    with pytest.raises(SeedscopeError, match="Shuffled batches have no amplification"):
+        reconstruction.training_leakage(ensemble)
+    assert reconstruction.training_leakage(ensemble, "none").worst.lower is None
 
 
 def test_stores_without_traces_keep_their_identity():

@@ -189,7 +189,7 @@ def part_sum(job: PrivateJob, rows, labels, neighbours, parameters, part, key) -
         if replacing:
             weights = jnp.append(weights, lacking.sum(dtype=rows.dtype))
         arguments = (job.network, parameters, part_rows, part_labels, weights, job.mechanism.clipping_norm)
-        if not job.traces:
+        if directions is None:
             return Sums(clipped_sum(*arguments, smooth), ())
         total, squares = smoothly_clipped_sum(*arguments, directions)
         return Sums(total, jnp.zeros(rows.shape[0], squares.dtype).at[drawn].add(weights * squares))

@@ -156,7 +156,7 @@ class DPSGD:
     def calibrated(
         cls, epsilon: float, delta: float, *, examples: int, batch_size: int = 128, steps: int = 1000, **options: Any
     ) -> DPSGD:
-        """Return the mechanism with the least noise that makes `steps` steps on `examples` rows (epsilon, delta)-private.
+        """Return the mechanism with the least noise that makes the steps on `examples` rows (epsilon, delta)-private.
 
         >>> round(DPSGD.calibrated(2.0, 1e-5, examples=12_800, steps=1000).noise_multiplier, 3)
         1.022

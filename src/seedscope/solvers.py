@@ -99,14 +99,14 @@ class LogisticProblem:
         weights = np.zeros_like(tilts) if start is None else np.tile(start, (len(tilts), 1))
         norms, tolerance = np.full(len(tilts), np.inf), self.tolerance
         state, active = self._evaluate(weights, weights @ self.rows.T, tilts), np.arange(len(tilts))
-        for _ in range(ITERATIONS):
+        for iteration in range(ITERATIONS):
             weights[active], norms[active] = state.weights, state.norms
             going = ~(state.norms <= tolerance)  # not a number is not converged
             if not going.any():
                 return Solution(weights, norms)
             active = active[going]
             try:
-                state = self._improve(state.take(going), tilts[active])
+                state = self._improve(state.take(going), tilts[active], first=iteration == 0)
             except np.linalg.LinAlgError:  # curvature vanished: the objective has no minimum
                 break
         raise SeedscopeError(
@@ -114,9 +114,11 @@ class LogisticProblem:
             f"needed {tolerance:.2g}); use a larger l2 or scale the features."
         )
 
-    def _improve(self, state: _State, tilts: np.ndarray) -> _State:
+    def _improve(self, state: _State, tilts: np.ndarray, first: bool) -> _State:
         """Return the state after a full Newton step, or a searched one for models whose gradient did not shrink."""
         steps = self._newton_steps(state)
+        if first and self._outer is None:
+            return self._stepped(state, steps, tilts, search=True)  # a full step would overshoot, and is dear here
         new = self._stepped(state, steps, tilts)
         # A full step must beat the smallest gradient so far: only finitely many can interrupt the searched descent.
         failed = np.flatnonzero(~(new.norms <= SHRINKAGE * state.best))

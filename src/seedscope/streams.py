@@ -15,7 +15,7 @@ SEEDS_PER_BLOCK = 64  # seeds that share one generator: making a generator costs
 def generator(root_seed: int, purpose: str, coordinate: int = 0) -> np.random.Generator:
     """Return the generator of one purpose at one coordinate.
 
-    >>> generator(0, "batches", 3).integers(100) == generator(0, "batches", 3).integers(100)
+    >>> bool(generator(0, "batches", 3).integers(100) == generator(0, "batches", 3).integers(100))
     True
     """
     sequence = np.random.SeedSequence((root_seed, zlib.crc32(purpose.encode()), coordinate))
@@ -48,7 +48,7 @@ def poisson_batches(
     examples × steps coin flips are geometric, so only the hits are drawn.
 
     >>> drawn, sizes = poisson_batches(0, 0, examples=1000, probability=0.01, steps=50)
-    >>> len(drawn) == sizes.sum(), len(sizes)
+    >>> bool(len(drawn) == sizes.sum()), len(sizes)
     (True, 50)
     """
     draw, flips = generator(root_seed, "poisson batches", seed), examples * steps

@@ -37,9 +37,7 @@ def columns(level: Level) -> dict[str, np.ndarray]:
         for name, attribute in ATTACKS.items():
             found[name][level.audited] = getattr(level.membership, attribute)
     if level.proved_epsilon is not None:
-        found["epsilon_upper"][level.ensemble.texts("person_part") == "train"] = (
-            level.proved_epsilon
-        )
+        found["epsilon_upper"][level.ensemble.texts("person_part") == "train"] = level.proved_epsilon
     found["rank_disagreement"] = _ranks(found["disagreement"])
     found["rank_membership"] = _ranks(found["membership_advantage"])
     return found

@@ -3,5 +3,5 @@
 STUDIES = {
     "intrinsic": "Intrinsic privacy of SGD, both versions: IP1 Tables 3–7, IP2 Tables 2, 4–6, Figures 2, 3, 6.",
     "multiplicity": "Predictive multiplicity of private training: AD Table 2, Figures 1–8.",
-    "reconstruction": "Reconstruction of training records: BR Figures 2–4.",
+    "reconstruction": "Reconstruction of training records: BR Figures 2–6.",
 }

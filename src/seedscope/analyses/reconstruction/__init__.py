@@ -19,6 +19,7 @@ from seedscope.analyses.reconstruction.error_bounds import (
     rdp_error_lower,
     rdp_feature_error_lower,
 )
+from seedscope.analyses.reconstruction.from_ensemble import training_leakage
 from seedscope.analyses.reconstruction.leakage import Leakage, average_traces, logistic_leakage
 from seedscope.analyses.reconstruction.logistic import (
     logistic_dfil,
@@ -52,4 +53,5 @@ __all__ = [
     "rdp_error_lower",
     "rdp_feature_error_lower",
     "reconstruction_success_upper",
+    "training_leakage",
 ]

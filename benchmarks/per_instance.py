@@ -1,0 +1,55 @@
+"""Per-instance accounting of everybody in a data set of MNIST's size, and a million step divergences."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from benchmarks.measure import in_fresh_process, report, seconds
+
+PEOPLE, STEPS = 60_000, 4_690
+ORDERS = (1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+
+
+def everybody() -> dict[str, float]:
+    """Return seconds and peak memory (GiB, the norms included) of composing everybody's steps at eight orders."""
+    import resource
+
+    import seedscope as ss
+
+    draw = np.random.default_rng(0)
+    norms = np.empty((1, STEPS, PEOPLE), np.float32)
+    for step in range(STEPS):
+        norms[0, step] = draw.standard_exponential(PEOPLE, np.float32) * np.float32(0.2)
+    start = time.perf_counter()
+    rdp = ss.per_instance.everybodys_rdp(norms, 1.0, 128 / PEOPLE, ORDERS)
+    taken = time.perf_counter() - start
+    some = np.minimum(norms[:, :, 7], 1.0)
+    exact = [float(ss.per_instance.compose_expected(some, 1.0, 128 / PEOPLE, one, clipping_norm=1.0).total) for one in ORDERS]
+    return {
+        "seconds": taken,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "above": float(np.max(rdp[7] / exact)),
+    }
+
+
+def step_divergences() -> float:
+    """Return seconds of a million (sensitivity, order) pairs, orders 2 to 32."""
+    import seedscope as ss
+
+    sensitivities, orders = np.linspace(0.01, 1, 1_000_000 // 31)[:, None], np.arange(2, 33)
+    return seconds(lambda: ss.accounting.sampled_gaussian_rdp(sensitivities, 1.0, 0.01, orders))
+
+
+def main() -> None:
+    """Print time, memory and how far the rounding goes up."""
+    found = in_fresh_process("benchmarks.per_instance", "everybody")
+    report(f"{PEOPLE:,} people × {STEPS:,} steps × {len(ORDERS)} orders", found["seconds"], unit="s", goal="60 s")
+    report("peak memory of the process, norms included", found["peak"], unit="GiB", goal="4 GiB")
+    report("largest ratio to one person computed without rounding", found["above"], unit="×")
+    report("a million step divergences, orders 2–32", step_divergences(), unit="s", goal="3 s")
+
+
+if __name__ == "__main__":
+    main()
