@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.accounting import classical_gaussian_noise_scale, gaussian_noise_scale
+from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import blocks
 from seedscope.errors import require, require_positive, require_probability, unknown_name
 from seedscope.number import Number
@@ -140,14 +141,17 @@ def linear_accuracy(features: ArrayLike, labels: ArrayLike, *, classes: int = 2,
     parameters = outputs * (rows.shape[1] + bool(bias))
 
     def of_block(weights: np.ndarray) -> np.ndarray:
-        slopes = weights[:, : outputs * rows.shape[1]].reshape(len(weights), outputs, -1)
-        scores = slopes @ rows.T + (weights[:, -outputs:, None] if bias else 0.0)
+        slopes = weights[:, : outputs * rows.shape[1]].reshape(len(weights) * outputs, -1)
+        scores = (slopes @ rows.T).reshape(len(weights), outputs, -1)
+        if bias:
+            scores += weights[:, -outputs:, None]
         predicted = scores[:, 0] > 0 if classes == 2 else scores.argmax(axis=1)
         return np.mean(predicted == truth, axis=1)
 
     def accuracy(weights: np.ndarray) -> np.ndarray:
         found = weights.shape[1]
         require(found == parameters, f"weights of this model must have {parameters} parameters, got {found}.")
-        return np.concatenate([of_block(weights[block]) for block in blocks(len(weights), 16 * outputs * len(rows))])
+        parts = [weights[block] for block in blocks(len(weights), 16 * outputs * len(rows))]
+        return np.concatenate(list(map_in_threads(of_block, parts)))
 
     return accuracy

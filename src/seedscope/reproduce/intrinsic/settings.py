@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import seedscope as ss
@@ -106,8 +106,4 @@ class Attack:
     batch_size: int = 32
     steps: tuple[int, ...] = (2000, 4000, 8000)
     seeds: int = 1000
-
-    @property
-    def network(self) -> Any:
-        """The network of IP2 Table 8."""
-        return ss.small_vgg()
+    network: Any = field(default_factory=ss.small_vgg)  # IP2 Table 8
