@@ -154,7 +154,8 @@ def main() -> None:
                 what = f"{model}, {grid[0]} seeds × {grid[1]} data sets, {way} batches beside SGD"
                 report(what, times[way], times["sgd"], "s", "1.3×")
     found = in_fresh_process("benchmarks.dpsgd", "census")
-    report(f"{MODELS} logistic DP-SGD models of adult (accuracy {found['accuracy']:.3f})", found["seconds"], None, "s", "60 s")
+    what = f"{MODELS} logistic DP-SGD models of adult (accuracy {found['accuracy']:.3f})"
+    report(what, found["seconds"], None, "s", "60 s")
 
 
 if __name__ == "__main__":

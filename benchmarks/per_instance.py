@@ -26,7 +26,8 @@ def everybody() -> dict[str, float]:
     rdp = ss.per_instance.everybodys_rdp(norms, 1.0, 128 / PEOPLE, ORDERS)
     taken = time.perf_counter() - start
     some = np.minimum(norms[:, :, 7], 1.0)
-    exact = [float(ss.per_instance.compose_expected(some, 1.0, 128 / PEOPLE, one, clipping_norm=1.0).total) for one in ORDERS]
+    compose = ss.per_instance.compose_expected
+    exact = [float(compose(some, 1.0, 128 / PEOPLE, one, clipping_norm=1.0).total) for one in ORDERS]
     return {
         "seconds": taken,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,

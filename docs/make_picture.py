@@ -1,4 +1,4 @@
-"""Takes the README's picture of a report: `python docs/make_picture.py runs/demo-report/report.html docs/report.png`."""
+"""Takes the README's picture of a report: `python docs/make_picture.py PAGE PICTURE`."""
 
 import shutil
 import sys

@@ -68,7 +68,7 @@ def linear_outcome(trials: int, seed: int = 0) -> LinearOutcome:
     guesses = ss.reconstruction.attack_reconstructions(one.features, one.labels, released, L2, np.append(most, least))
     # σ only scales the information, so one pass serves both noises.
     attacked = dfil * (NOISE / ATTACKED_NOISE) ** 2
-    return LinearOutcome(one, dfil, attacked, attack, most, least, guesses, test_accuracy(one, draw))
+    return LinearOutcome(one, dfil, attacked, attack, most, least, guesses, mean_test_accuracy(one, draw))
 
 
 def digits() -> Digits:
@@ -82,7 +82,7 @@ def digits() -> Digits:
     return Digits(features, train.labels, test_features, test.labels, weights)
 
 
-def test_accuracy(one: Digits, draw: np.random.Generator) -> float:
+def mean_test_accuracy(one: Digits, draw: np.random.Generator) -> float:
     """Return the mean test accuracy of noisy models, in percent."""
     weights = one.weights + NOISE * draw.normal(size=(MODELS, len(one.weights)))
     decisions = weights[:, :-1] @ one.test_features.T + weights[:, -1:] > 0

@@ -44,7 +44,8 @@ def trade_off_chart(outcomes: Sequence[NetworkOutcome]) -> alt.LayerChart:
 def frontier(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows that no other row beats in accuracy and bound at once, by accuracy.
 
-    >>> [row["accuracy"] for row in frontier([{"accuracy": 1, "bound": 9}, {"accuracy": 2, "bound": 8}, {"accuracy": 1, "bound": 5}])]
+    >>> rows = [{"accuracy": 1, "bound": 9}, {"accuracy": 2, "bound": 8}, {"accuracy": 1, "bound": 5}]
+    >>> [row["accuracy"] for row in frontier(rows)]
     [1, 2]
     """
     kept: list[dict[str, Any]] = []
@@ -54,7 +55,7 @@ def frontier(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept[::-1]
 
 
-def sample_chart(outcome: NetworkOutcome, sweep: Sweep) -> alt.LayerChart:
+def sample_chart(outcome: NetworkOutcome, sweep: Sweep) -> alt.Chart:
     """Return the training images of the highest and the lowest leakage (BR Figure 6)."""
     images = first_rows(ss.load(sweep.data), sweep.rows).base.features
     leakage = np.sqrt(outcome.leakage["estimate"].dfil)

@@ -12,8 +12,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import seedscope as ss
 from seedscope.analyses.reconstruction import Leakage
 from seedscope.datasets import Dataset
@@ -126,12 +124,12 @@ def _outcome(data: str, mechanism: Any, ensemble: Any, steps: int) -> NetworkOut
         name: ss.reconstruction.training_leakage(ensemble, name, step=steps) for name in ("none", "proved", "estimate")
     }
     return NetworkOutcome(
-        data, noise, mechanism.clipping_norm, mechanism.learning_rate, steps, test_accuracy(ensemble, steps),
+        data, noise, mechanism.clipping_norm, mechanism.learning_rate, steps, mean_test_accuracy(ensemble, steps),
         float(printed), float(corrected), leakage,
     )  # fmt: skip
 
 
-def test_accuracy(ensemble: Any, steps: int) -> float:
+def mean_test_accuracy(ensemble: Any, steps: int) -> float:
     """Return the mean test accuracy after so many steps, in percent."""
     scores = ensemble.on("test")["scores"].sel(neighbour=-1, step=steps).values
     labels = ensemble.on("test")["example_label"].values
