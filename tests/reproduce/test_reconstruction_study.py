@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from seedscope.errors import SeedscopeError
+from seedscope.models import CNN, StridedLayer
 from seedscope.reproduce import reconstruction as study
+from seedscope.reproduce.comparison import Study
+from seedscope.reproduce.reconstruction import networks
+from seedscope.reproduce.reconstruction.network_figures import frontier, sample_chart
 from seedscope.reproduce.reconstruction.pictures import data_uri, picture_rows
+from small_data import images
 
 
 def decoded(uri):
@@ -42,11 +47,37 @@ def test_another_data_set_is_refused(tmp_path):
 
 
 @pytest.mark.paper_data
-def test_figures_of_the_logistic_regression(tmp_path, monkeypatch):
-    monkeypatch.setitem(study.TRIALS, "small", 500)
-    done = study.run("small", ["mnist"], tmp_path, None, True)
-    for one in done.comparisons:
+def test_figures_of_the_logistic_regression(tmp_path):
+    part = study.study_linear(500)
+    for one in part.comparisons:
         if one.paper is not None and "corrected" not in one.quantity and "error bound" not in one.quantity:
             assert one.ours == pytest.approx(one.paper, rel=2e-3, abs=1e-9), one.quantity
-    written = {path.name for path in done.save(tmp_path)}
+    written = {path.name for path in Study("reconstruction", "small", part.comparisons, part.charts).save(tmp_path)}
     assert {"figure-2-bounds.svg", "figure-3-attack.svg", "figure-4-reconstructions.svg"} <= written
+
+
+def test_networks_train_once_and_draw_their_trade_off(tmp_path, monkeypatch):
+    """A tiny sweep on small images instead of MNIST; the second time everything is in the stores."""
+    model = CNN((StridedLayer(2, 4, "same", 2, stride=2),), activation="tanh", pool="average")
+    monkeypatch.setattr(networks.ss, "load", lambda name: images(40, 9), raising=False)
+    monkeypatch.setitem(networks.MODELS, "mnist", lambda: model)
+    sweep = networks.Sweep("mnist", 30, 6, (2, 4), (5.0,), (1.0,), (0.1,), 2)
+    monkeypatch.setitem(study.SWEEPS, ("mnist", "small"), sweep)
+    part = study.study_trade_off("small", tmp_path, 1, True)
+    assert len(part.comparisons) == 5 + 2 * 8
+    again = study.study_trade_off("small", tmp_path, 1, True)
+    assert [one.ours for one in again.comparisons] == pytest.approx([one.ours for one in part.comparisons], nan_ok=True)
+    bounds = {one.quantity: one.ours for one in part.comparisons if one.setting.startswith("σ=5, C=1, ρ=0.1, T=4")}
+    assert bounds["error bound: RDP corrected"] < bounds["error bound: RDP as printed"]
+    assert (
+        bounds["error bound: dFIL, worst record, κ proved"] <= bounds["error bound: dFIL, worst record, κ of the paper"]
+    )
+    part.charts["figure-5-trade-off"].save(str(tmp_path / "five.svg"))
+    last = list(networks.network_outcomes(sweep, tmp_path, 1, True))[-1]
+    sample_chart(last, sweep).save(str(tmp_path / "six.svg"))
+    assert (tmp_path / "six.svg").read_text(encoding="utf-8").count("<image ") == 16
+
+
+def test_the_best_trade_offs_are_those_that_nothing_beats():
+    rows = [{"accuracy": a, "bound": b} for a, b in [(1, 5), (2, 4), (2, 3), (3, 4), (4, 1)]]
+    assert [(row["accuracy"], row["bound"]) for row in frontier(rows)] == [(1, 5), (3, 4), (4, 1)]

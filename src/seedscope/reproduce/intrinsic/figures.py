@@ -18,6 +18,7 @@ BINS = 30
 DECADES = alt.Axis(values=[10.0**k for k in range(-8, 4)], format="~e", labelOverlap=True)
 DATA, BOUND, SEED_FIXED, SEED_VARIED = "data: Δ_S", "bound on Δ_S", "seed: Δ_V fixed init", "seed: Δ_V varied init"
 BOTH_FIXED, BOTH_VARIED = "both: Δ_S+V fixed init", "both: Δ_S+V varied init"
+COUNTS = alt.Axis(values=[10**k for k in range(8)], format="~s")
 LEGEND = alt.Legend(orient="top", labelLimit=300, symbolType="stroke", symbolOpacity=1)
 FLAT, SMALLEST = "all weights (IP1)", "steadiest weight (IP2)"
 
@@ -81,7 +82,7 @@ def distance_panel(outcome: GridOutcome) -> alt.LayerChart:
         .mark_line()
         .encode(
             x=alt.X("distance:Q", title="‖w − w′‖", scale=alt.Scale(type="log"), axis=DECADES),
-            y=alt.Y("density:Q", title="density per decade"),
+            y=alt.Y("density:Q", title="density per decade", scale=alt.Scale(nice=True)),
             color=colour(names),
             strokeDash=dash(names, BOTH_FIXED, BOTH_VARIED),
         )
@@ -122,7 +123,7 @@ def enough_runs_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
 def sensitivity_panel(outcome: GridOutcome) -> alt.LayerChart:
     """Return the largest Δ_S against the number of pairs."""
     scale = alt.Scale(type="log", nice=False)
-    x = alt.X("used:Q", title="pairs used", scale=scale, axis=alt.Axis(tickCount=4, format="~s", labelOverlap=True))
+    x = alt.X("used:Q", title="pairs used", scale=scale, axis=COUNTS)
     return growth_panel(growth_rows(DATA, outcome.sensitivity_growth), outcome, x, "largest Δ_S")
 
 
