@@ -183,7 +183,7 @@ def slow_traces(mechanism, network, rows, labels, weights_after, seed, neighbour
     batches = draw_batches(mechanism, 5, np.array([seed]), len(rows) - 1)
     found = np.zeros(len(rows) - 1)
     for t, state in enumerate(states):
-        for i in batches.index[t, 0, : batches.sizes[t, 0]]:
+        for i in batches.places[t, 0, : batches.sizes[t, 0]]:
             if i != neighbour:
                 found[i] += exact_trace(network, unravel(jnp.asarray(state)), rows[i], labels[i])
     return found / mechanism.noise_scale**2
