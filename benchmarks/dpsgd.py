@@ -91,7 +91,7 @@ def fastest_opacus() -> tuple[str, float] | None:
 
 
 def beside_sgd(name: str, seeds: int, neighbours: int) -> dict[str, float]:
-    """Return processor seconds of plain SGD and of DP-SGD with either sampling, on the same grid, one thread."""
+    """Return processor seconds of plain SGD, and of DP-SGD on the same and on Poisson batches, one thread."""
     import seedscope as ss
     from seedscope.dpsgd import train_dpsgd
     from seedscope.training import train_sgd
@@ -103,8 +103,8 @@ def beside_sgd(name: str, seeds: int, neighbours: int) -> dict[str, float]:
     shared = (network, "add_or_remove", 0, np.arange(seeds), np.arange(-1, neighbours - 1), ("varied",), (steps,))
     ways: dict[str, Any] = {
         "sgd": (train_sgd, ss.SGD(0.5, BATCH, steps)),
-        "subsets": (train_dpsgd, ss.DPSGD(0.5, BATCH, steps, sampling=ss.WithoutReplacement())),
-        "poisson": (train_dpsgd, ss.DPSGD(0.5, BATCH, steps)),
+        "the same": (train_dpsgd, ss.DPSGD(0.5, BATCH, steps, sampling=ss.Shuffled())),
+        "Poisson": (train_dpsgd, ss.DPSGD(0.5, BATCH, steps)),
     }
     times: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(8):  # one after another, so that a noisy moment of the machine hits all
@@ -150,7 +150,7 @@ def main() -> None:
     for model in ("logistic", "mlp"):
         for grid in ((2, 50), (20, 1)):
             times = in_fresh_process("benchmarks.dpsgd", "beside_sgd", model, *grid, threads=1)
-            for way in ("subsets", "poisson"):
+            for way in ("the same", "Poisson"):
                 what = f"{model}, {grid[0]} seeds × {grid[1]} data sets, {way} batches beside SGD"
                 report(what, times[way], times["sgd"], "s", "1.3×")
     found = in_fresh_process("benchmarks.dpsgd", "census")

@@ -1,6 +1,7 @@
 """DP-SGD on a grid equals the same algorithm written out for one model at a time; its batches and noise are right."""
 
 from itertools import product
+from math import comb
 
 import jax
 import jax.numpy as jnp
@@ -201,13 +202,21 @@ class TestBatches:
         first, second = (poisson_batches(0, seed, 100, 0.1, 20)[0] for seed in (0, 1))
         assert not np.array_equal(first[:20], second[:20])
 
-    def test_subsets_are_uniform_and_without_repetition(self):
-        batches = subset_batches(0, 0, 6, 3, 20_000)
+    @pytest.mark.parametrize(("examples", "batch"), [(6, 3), (50, 2)])
+    def test_subsets_are_uniform_and_without_repetition(self, examples, batch):
+        batches = subset_batches(0, 0, examples, batch, 20_000)
         ordered = np.sort(batches, axis=1)
         assert np.all(ordered[:, 1:] > ordered[:, :-1])
         counts = np.unique(ordered, axis=0, return_counts=True)[1]
-        assert len(counts) == 20
+        assert len(counts) == comb(examples, batch)
         assert stats.chisquare(counts).pvalue > 1e-3
+
+    def test_large_subsets_hold_each_example_once(self):
+        for batch in (100, 400, 900, 1000):
+            ordered = np.sort(subset_batches(0, 3, 1000, batch, 200), axis=1)
+            assert ordered.shape == (200, batch)
+            assert np.all(ordered[:, 1:] > ordered[:, :-1])
+            assert 0 <= ordered.min() <= ordered.max() < 1000
 
     @pytest.mark.parametrize(("batch", "examples"), [(1, 1000), (8, 16), (128, 60_000), (2048, 50_000), (30, 30)])
     def test_capacity_is_exceeded_less_often_than_promised(self, batch, examples):

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from seedscope import SGD, Grid, Records, Unscaled, logistic, mlp, train
 from seedscope.models import CNN, ConvolutionLayer, Network
 from seedscope.streams import shuffled_batches
-from seedscope.training import flat, initial_parameters, train_sgd
+from seedscope.training import flat, initial_parameters, observe, train_sgd
 from small_data import images, table
 
 SEEDS, NEIGHBOURS = np.array([4, 0, 7]), np.array([-1, *range(0, 22, 3)])
@@ -247,3 +247,16 @@ def test_a_neighbour_whose_row_equals_the_spare_example_is_the_base():
     ]
     np.testing.assert_array_equal(weights[:, 0], weights[:, 1])
     assert np.abs(weights[:, 0] - weights[:, 2]).max() > 1e-3
+
+
+def test_scores_of_many_images_in_blocks_are_those_of_all_at_once(monkeypatch):
+    network = CNN((ConvolutionLayer(2, 3, "same", 2),), hidden=(3,)).network((6, 6, 1), 3)
+    rows = np.random.default_rng(0).random((11, 6, 6, 1), np.float32)
+    parameters = initial_parameters(network.init, 0, np.arange(2))
+    every = jax.tree.map(lambda leaf: leaf[:, None], parameters)
+    labels = np.arange(11, dtype=np.float32) % 3
+    at_once = observe(network, every, rows, labels)
+    monkeypatch.setattr("seedscope.training.IMAGES_AT_ONCE", 4)
+    in_blocks = observe(network, every, rows, labels)
+    for name, values in at_once.items():
+        np.testing.assert_allclose(in_blocks[name], values, atol=1e-6)

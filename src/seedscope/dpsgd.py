@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -23,14 +23,14 @@ import numpy as np
 
 from seedscope.example_leakage import smoothly_clipped_sum
 from seedscope.mechanisms import DPSGD, Poisson, Relation, Shuffled, SmoothClipping
-from seedscope.models import Network
+from seedscope.models import Network, ScaleAndShift
 from seedscope.optimizers import transformation
-from seedscope.per_example import clipped_sum, gradient_norms, output_shapes
+from seedscope.per_example import Layer, clipped_sum, gradient_norms, layers_of, output_shapes
 from seedscope.streams import poisson_batches, shuffled_batches, subset_batches
 from seedscope.training import flat, observe, starting_points, take
 
 OVERFLOW = 1e-12  # the chance that a batch needs more room than the first estimate; then it gets it
-WORKING_SET = 1 << 19  # bytes of inputs and layer outputs that one part may have: it should stay in the cache
+WORKING_SET = 1 << 22  # bytes of layer inputs and outputs that one part may have: it should stay in the cache
 LEAST_ROWS = 8  # of a part, whatever its bytes
 FIRST_PART = 1.5  # the first part of a Poisson batch has room for its expected size and so many standard deviations
 LATER_PART = 16  # rows of a later part
@@ -226,6 +226,7 @@ def noisy_update(job: PrivateJob, total: Any, batch: jax.Array, spare: int, neig
     if job.mechanism.noise_scale == 0:
         return update
     noise = jax.vmap(lambda key: normals_like(job.network.init, jax.random.fold_in(key, t)))(keys)
+    noise = jax.lax.optimization_barrier(noise)  # otherwise the compiler draws it again for every model
     scale = job.mechanism.noise_scale / expected
     return jax.tree.map(lambda leaf, draw: leaf + scale * draw[:, None].astype(leaf.dtype), update, noise)
 
@@ -250,8 +251,14 @@ def normals_like(init: Any, key: jax.Array) -> Any:
 
 def noise_keys(root_seed: int, seeds: np.ndarray) -> jax.Array:
     """Return the key of each seed's noise, from which every step folds its own."""
+    return _noise_keys(root_seed, np.asarray(seeds, np.uint32))
+
+
+@jax.jit
+def _noise_keys(root_seed: jax.Array, seeds: jax.Array) -> jax.Array:
+    """Return the keys of `noise_keys`."""
     root = jax.random.fold_in(jax.random.key(root_seed), np.uint32(zlib.crc32(b"noise")))
-    return jax.vmap(partial(jax.random.fold_in, root))(jnp.asarray(seeds))
+    return jax.vmap(partial(jax.random.fold_in, root))(seeds)
 
 
 class _Recorder:
@@ -310,12 +317,24 @@ def batch_parts(network: Network, mechanism: DPSGD, shape: tuple[int, ...], seed
     return Parts(first, min(LATER_PART, first))
 
 
+@lru_cache
 def row_bytes(network: Network, shape: tuple[int, ...], models: int) -> int:
-    """Return the bytes that one example takes: itself once, and per model its layers' outputs or its own gradient."""
+    """Return the bytes that one example takes: the first layer's input once, and per model what all layers hold."""
     parameters = jax.eval_shape(network.init, jax.random.key(0))
     outputs = output_shapes(network, parameters, jax.ShapeDtypeStruct(shape, np.float32))
-    leaves = jax.tree.leaves(parameters) if outputs is None else outputs
-    return 4 * (math.prod(shape) + models * sum(leaf.size for leaf in leaves))
+    if outputs is None:
+        return 4 * (math.prod(shape) + models * sum(leaf.size for leaf in jax.tree.leaves(parameters)))
+    lifted = [_lifted_numbers(*one) for one in zip(layers_of(parameters)[0], outputs, strict=True)]
+    return 4 * (lifted[0] + models * (sum(lifted[1:]) + sum(output.size for output in outputs)))
+
+
+def _lifted_numbers(layer: Layer, output: jax.ShapeDtypeStruct) -> int:
+    """Return how many numbers a layer's lifted input has for one example."""
+    return (
+        output.size
+        if isinstance(layer, ScaleAndShift)
+        else output.size // layer.weight.shape[0] * layer.weight.shape[1]
+    )
 
 
 def train_dpsgd(

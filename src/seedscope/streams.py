@@ -44,8 +44,9 @@ def poisson_batches(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which examples are drawn, step after step in one row, and how many each step has [step].
 
-    Each example is in each batch with the probability, independently: the gaps between the hits of a long row of
-    examples × steps coin flips are geometric, so only the hits are drawn.
+    Each example is in each batch with the probability q, independently: the gaps between the hits of a long row of
+    examples × steps coin flips are geometric, so only the hits are drawn. A geometric variable is an exponential one
+    in units of −1/ln(1−q), rounded down, which is drawn three times as fast.
 
     >>> drawn, sizes = poisson_batches(0, 0, examples=1000, probability=0.01, steps=50)
     >>> bool(len(drawn) == sizes.sum()), len(sizes)
@@ -54,19 +55,48 @@ def poisson_batches(
     draw, flips = generator(root_seed, "poisson batches", seed), examples * steps
     expected = flips * probability
     more = int(expected + 6 * np.sqrt(expected)) + 16
-    hits = np.cumsum(draw.geometric(probability, more)) - 1
+    with np.errstate(divide="ignore"):
+        unit = -1 / np.log1p(-probability)  # 0 where everybody is drawn
+
+    def gaps() -> np.ndarray:
+        return (draw.standard_exponential(more) * unit).astype(np.int64) + 1
+
+    hits = np.cumsum(gaps()) - 1
     while hits[-1] < flips:
-        hits = np.concatenate([hits, hits[-1] + np.cumsum(draw.geometric(probability, more))])
-    step, example = np.divmod(hits[hits < flips], examples)
-    return example.astype(np.int32), np.bincount(step, minlength=steps)
+        hits = np.concatenate([hits, hits[-1] + np.cumsum(gaps())])
+    starts = examples * np.arange(steps + 1)
+    sizes = np.diff(np.searchsorted(hits, starts))
+    return (hits[: sizes.sum()] - np.repeat(starts[:-1], sizes)).astype(np.int32), sizes
 
 
 def subset_batches(root_seed: int, seed: int, examples: int, batch_size: int, steps: int) -> np.ndarray:
-    """Return example indices [step, batch_size]: each step a fresh uniform subset."""
-    draw = generator(root_seed, "subset batches", seed)
-    return np.stack([draw.choice(examples, batch_size, replace=False, shuffle=False) for _ in range(steps)]).astype(
-        np.int32
-    )
+    """Return example indices [step, batch_size]: each step a fresh uniform subset.
+
+    Examples are drawn with replacement and the first different ones kept; a step that has too few is drawn anew, which
+    favours no example. Where a batch is a large part of the examples, that is what all steps do.
+    """
+    draw, spare = generator(root_seed, "subset batches", seed), 8
+    width = batch_size + spare + 2 * batch_size**2 // examples
+    short = np.ones(steps, bool)
+    batches = np.empty((steps, batch_size), np.int32)
+    if width <= examples // 4:
+        drawn = draw.integers(examples, size=(steps, width), dtype=np.int32)
+        kept = _first_occurrences(drawn)
+        kept &= kept.cumsum(axis=1) <= batch_size
+        short = kept.sum(axis=1) < batch_size
+        batches[~short] = drawn[~short][kept[~short]].reshape(-1, batch_size)
+    for step in np.flatnonzero(short):
+        batches[step] = draw.choice(examples, batch_size, replace=False, shuffle=False)
+    return batches
+
+
+def _first_occurrences(values: np.ndarray) -> np.ndarray:
+    """Return where a value [row, column] is the first of its kind in its row."""
+    order = values.argsort(axis=1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=1)
+    first = np.ones(values.shape, bool)
+    np.put_along_axis(first, order[:, 1:], ordered[:, 1:] != ordered[:, :-1], axis=1)
+    return first
 
 
 def _by_seed(root_seed: int, purpose: str, seeds: np.ndarray, draw_block) -> np.ndarray:

@@ -20,6 +20,8 @@ from seedscope.mechanisms import SGD, Relation
 from seedscope.models import Network
 from seedscope.streams import shuffled_batches
 
+IMAGES_AT_ONCE = 256  # on which scores are computed
+
 
 @jax.custom_jvp
 def binary_loss(logit: jax.Array, label: jax.Array) -> jax.Array:
@@ -133,10 +135,17 @@ def observe(network: Network, parameters: Any, rows: jax.Array, labels: jax.Arra
     """Return scores and losses [seed, model, example] of the models on the probe examples."""
 
     def one_model(parameters):
-        logits = network.apply(parameters, rows)
+        logits = logits_of(network, parameters, rows)
         return {"scores": probabilities(logits), "losses": log_loss(logits, labels)}
 
     return jax.vmap(jax.vmap(one_model))(parameters)
+
+
+def logits_of(network: Network, parameters: Any, rows: jax.Array) -> jax.Array:
+    """Return the logits of many examples; images go through in blocks, since their layers take much memory."""
+    if rows.ndim == 2 or len(rows) <= IMAGES_AT_ONCE:
+        return network.apply(parameters, rows)
+    return jax.lax.map(lambda row: network.apply(parameters, row[None])[0], rows, batch_size=IMAGES_AT_ONCE)
 
 
 @partial(jax.jit, static_argnums=0)

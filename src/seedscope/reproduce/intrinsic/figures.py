@@ -79,7 +79,7 @@ def distance_panel(outcome: GridOutcome) -> alt.LayerChart:
     rows = [one for name, found in (curves | both).items() for one in density_rows(name, found)]
     lines = (
         chart(rows, outcome)
-        .mark_line()
+        .mark_line(strokeJoin="round")
         .encode(
             x=alt.X("distance:Q", title="‖w − w′‖", scale=alt.Scale(type="log"), axis=DECADES),
             y=alt.Y("density:Q", title="density per decade", scale=alt.Scale(nice=True)),

@@ -88,7 +88,7 @@ def study_grid(setting: Setting, data: ss.Dataset, run: Run, size: Size | None =
 def trained(setting: Setting, data: ss.Dataset, size: Size, run: Run) -> ss.Ensemble:
     """Return the grid's models: weights at checkpoints, no scores, which would be many times larger."""
     grid = ss.Grid(size.seeds, size.datasets - 1, init="both", checkpoints=CHECKPOINTS)
-    with model_progress(f"{setting.name:>31}", run.quiet) as progress:
+    with model_progress(setting.name, run.quiet) as progress:
         return ss.train(
             data,
             setting.mechanism,
