@@ -9,6 +9,7 @@ and costs no further matrix product.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,10 +18,12 @@ import numpy as np
 from seedscope.errors import SeedscopeError
 
 ITERATIONS = 200
-BISECTIONS = 10
-CONJUGATE_STEPS, CONJUGATE_TOLERANCE = 20, 0.03
+SECANTS = 5
+CONJUGATE_STEPS = 20
+LOOSE, TIGHT, NEAR = 0.1, 0.03, 1e-4  # what conjugate gradients leave of gradients: above the norm NEAR, and below
 SHRINKAGE = 0.7  # a full step is kept if it shrinks the gradient's norm at least by this factor
 BLOCK_ELEMENTS = 1 << 18  # models × rows worked on together: a few MB, to stay in cache
+MODELS_TOGETHER = 64  # at least, where a shared Hessian costs as much as many models' gradients
 OUTER_BYTES = 256 << 20  # more memory than this for the outer products, and one Hessian serves a block of models
 
 
@@ -66,7 +69,7 @@ class LogisticProblem:
         self._upper = np.triu_indices(self.width)
         self._unpacked = _places(self._upper, self.width)
         self._outer = self._outer_products() if self._outer_fits() else None
-        self._rows32 = self.rows.astype(np.float32 if self._outer is None else float, copy=False)
+        self._copy_rows()
 
     @cached_property
     def tolerance(self) -> float:
@@ -78,7 +81,7 @@ class LogisticProblem:
         tilts = np.atleast_2d(np.asarray(tilts, float))
         size = max(1, BLOCK_ELEMENTS // self.examples)
         if self._outer is None:
-            size = max(size, 64)  # the shared Hessian costs as much as many models' gradients
+            size = max(size, MODELS_TOGETHER)
         parts = [self._minimise_block(tilts[i : i + size], start) for i in range(0, len(tilts), size)]
         return Solution(np.concatenate([p.weights for p in parts]), np.concatenate([p.gradient_norms for p in parts]))
 
@@ -90,7 +93,7 @@ class LogisticProblem:
         if self._outer is not None:
             other._outer = self._outer.copy()
             other._outer[index] = row[self._upper[0]] * row[self._upper[1]]
-        other._rows32 = other.rows.astype(self._rows32.dtype, copy=False)
+        other._copy_rows()
         other.__dict__.pop("tolerance", None)
         return other
 
@@ -98,7 +101,7 @@ class LogisticProblem:
         """Return the minimisers of a block of models; those that have converged leave the iteration."""
         weights = np.zeros_like(tilts) if start is None else np.tile(start, (len(tilts), 1))
         norms, tolerance = np.full(len(tilts), np.inf), self.tolerance
-        state, active = self._evaluate(weights, weights @ self.rows.T, tilts), np.arange(len(tilts))
+        state, active = self._evaluate(weights, weights @ self._columns, tilts), np.arange(len(tilts))
         for iteration in range(ITERATIONS):
             weights[active], norms[active] = state.weights, state.norms
             going = ~(state.norms <= tolerance)  # not a number is not converged
@@ -128,7 +131,7 @@ class LogisticProblem:
 
     def _stepped(self, state: _State, steps: np.ndarray, tilts: np.ndarray, search: bool = False) -> _State:
         """Return the state after the steps, or after the multiples of them that minimise the objective."""
-        changes = steps @ self.rows.T
+        changes = steps @ self._columns
         if search:
             lengths = self._step_lengths(state, steps, changes, tilts)[:, None]
             steps, changes = lengths * steps, lengths * changes
@@ -137,22 +140,29 @@ class LogisticProblem:
         return new
 
     def _step_lengths(self, state: _State, steps: np.ndarray, changes: np.ndarray, tilts: np.ndarray) -> np.ndarray:
-        """Return the t [model] that minimises the objective at weights − t·steps, by bisection of its slope."""
+        """Return the t [model] that minimises the objective at weights − t·steps, by false position of its slope.
+
+        In the precision of the steps: they are approximate, and so may be their lengths.
+        """
+        kind = self._quick_rows.dtype
+        margins, changes, labels = (values.astype(kind, copy=False) for values in (state.margins, changes, self.labels))
         linear = ((state.weights * self.penalty + tilts) * steps).sum(1)
         quadratic = (self.penalty * steps**2).sum(1)
 
         def slope(t: np.ndarray) -> np.ndarray:
-            residuals = _sigmoid(state.margins - t[:, None] * changes) - self.labels
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # an objective without a minimum is stepped along for ever
+                residuals = _sigmoid(margins - t.astype(kind)[:, None] * changes) - labels
             return t * quadratic - linear - np.einsum("mi,mi->m", residuals, changes) / self.examples
 
         low, high = np.zeros(len(steps)), np.ones(len(steps))
-        while (falling := slope(high) < 0).any():
-            low, high = np.where(falling, high, low), np.where(falling, 2 * high, high)
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            falling = slope(middle) < 0
-            low, high = np.where(falling, middle, low), np.where(falling, high, middle)
-        return (low + high) / 2
+        below, above = slope(low), slope(high)
+        while (falling := above < 0).any():
+            low, below = np.where(falling, high, low), np.where(falling, above, below)
+            high = np.where(falling, 2 * high, high)
+            above = slope(high)
+        return _false_position(slope, low, below, high, above)
 
     def _evaluate(self, weights: np.ndarray, margins: np.ndarray, tilts: np.ndarray) -> _State:
         """Return the state at these weights: gradients [model, weight] and curvatures s(1−s)/N [model, row]."""
@@ -176,18 +186,19 @@ class LogisticProblem:
         curvatures, penalty = state.curvatures.astype(np.float32), self.penalty.astype(np.float32)
         inverse = np.linalg.inv(self._hessian(curvatures.mean(0))).astype(np.float32)
         scale = state.norms[:, None]
+        enough = TIGHT if state.norms.max() < NEAR else LOOSE
         residuals = (state.gradients / scale).astype(np.float32)
         steps, directions, fit = np.zeros_like(residuals), np.zeros_like(residuals), np.ones(len(residuals), np.float32)
         for _ in range(CONJUGATE_STEPS):
             better = residuals @ inverse
             new_fit = np.einsum("mj,mj->m", residuals, better)
             directions = better + (new_fit / fit)[:, None] * directions
-            bent = ((directions @ self._rows32.T) * curvatures) @ self._rows32 + penalty * directions
+            bent = ((directions @ self._quick_columns) * curvatures) @ self._quick_rows + penalty * directions
             lengths = (new_fit / np.einsum("mj,mj->m", directions, bent))[:, None]
             steps += lengths * directions
             residuals -= lengths * bent
             fit = new_fit
-            if np.linalg.norm(residuals, axis=1).max() < CONJUGATE_TOLERANCE:
+            if np.linalg.norm(residuals, axis=1).max() < enough:
                 break
         return steps * scale
 
@@ -199,7 +210,15 @@ class LogisticProblem:
 
     def _hessian(self, curvature: np.ndarray) -> np.ndarray:
         """Return the Hessian for one curvature per row, from products in float32."""
-        return ((self._rows32 * curvature[:, None]).T @ self._rows32).astype(float) + np.diag(self.penalty)
+        return ((self._quick_rows * curvature[:, None]).T @ self._quick_rows).astype(float) + np.diag(self.penalty)
+
+    def _copy_rows(self) -> None:
+        """Keep copies of many rows that are faster to multiply by: transposed, and in the precision of the steps."""
+        if self._outer is not None:
+            self._columns, self._quick_rows = self.rows.T, self.rows
+            return
+        self._columns, self._quick_rows = np.ascontiguousarray(self.rows.T), self.rows.astype(np.float32)
+        self._quick_columns = self._columns.astype(np.float32)
 
     def _outer_fits(self) -> bool:
         """Whether the outer products of all rows fit into their share of memory."""
@@ -215,6 +234,22 @@ def _places(upper: tuple[np.ndarray, np.ndarray], width: int) -> np.ndarray:
     places = np.zeros((width, width), int)
     places[upper] = places.T[upper] = np.arange(len(upper[0]))
     return places.ravel()
+
+
+def _false_position(
+    rising: Callable[[np.ndarray], np.ndarray], low: np.ndarray, below: np.ndarray, high: np.ndarray, above: np.ndarray
+) -> np.ndarray:
+    """Return where a rising function is about zero, between `low` (value `below` < 0) and `high` (value `above` ≥ 0).
+
+    The value of an end that stays is halved (the Illinois rule), so that both ends close in.
+    """
+    for _ in range(SECANTS):
+        middle = low + (high - low) * below / np.where(below < above, below - above, -1.0)
+        value = rising(middle)
+        left = value < 0
+        low, high = np.where(left, middle, low), np.where(left, high, middle)
+        below, above = np.where(left, value, below / 2), np.where(left, above / 2, value)
+    return middle
 
 
 def _sigmoid(margins: np.ndarray) -> np.ndarray:
