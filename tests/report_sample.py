@@ -128,6 +128,7 @@ def _people_at_level(
     exposure = np.tanh((epsilon or 4) / 2) * rng.beta(2, 5, people) * (0.5 + disagreement / 2)
     has_membership = np.arange(people) < audited
     advantage = np.where(has_membership, exposure + rng.normal(scale=0.02, size=people), np.nan)
+    own = np.where(has_membership & (epsilon is not None), (epsilon or 0.0) * np.tanh(0.3 + 3 * exposure), np.nan)
     return {
         "predicted": (share > 0.5).astype(int).tolist(),
         "agreement": np.maximum(share, 1 - share).tolist(),
@@ -135,6 +136,8 @@ def _people_at_level(
         "disagreement_lower": np.maximum(disagreement - spread, 0).tolist(),
         "disagreement_upper": np.minimum(disagreement + spread, 1).tolist(),
         "epsilon_upper": _nulls(np.where(has_membership, epsilon or np.nan, np.nan)),
+        "epsilon_statistical": _nulls(np.minimum(1.4 * own, epsilon or np.inf)),
+        "epsilon_estimate": _nulls(own),
         "epsilon_lower": _nulls(np.maximum(2 * np.arctanh(np.clip(advantage - 0.15, -0.9, 0.9)), 0)),
         "membership_advantage": _nulls(advantage),
         "reconstruction": _nulls(
@@ -142,6 +145,7 @@ def _people_at_level(
         ),
         "rank_disagreement": _ranks(disagreement),
         "rank_membership": _ranks(advantage),
+        "rank_epsilon_estimate": _ranks(own),
         "ranked": {"disagreement": people, "membership": audited},
     }
 
@@ -193,6 +197,11 @@ def _level(epsilon: float | None, columns: dict[str, Any], labels: np.ndarray) -
         "attack_advantage": _number(power, "statistical", power - 0.05, power + 0.05),
         "epsilon_lower": _number(0.21 * (epsilon or 9), "statistical"),
         "epsilon_lower_ceiling": 2.57,
+        "sandwich": None if epsilon is None else {
+            "holds": True, "could_fail": True, "sentence": "The attack proves nothing above the guarantee.",
+            "relation": "one person replaced by another", "largest_statistical": _number(epsilon, "statistical"),
+            "largest_estimate": _number(0.9 * epsilon),
+        },
         "intrinsic": {"intrinsic ε": _number(7.4, note="assumes Gaussian weights")} if epsilon is None else None,
         "roc": roc,
     }  # fmt: skip
@@ -266,6 +275,8 @@ def _kinds() -> dict[str, Any]:
         "agreement": {"kind": "estimate"},
         "disagreement": {**statistical, "note": "for all people shown at once"},
         "epsilon_upper": {"kind": "proved"},
+        "epsilon_statistical": statistical,
+        "epsilon_estimate": {"kind": "estimate"},
         "epsilon_lower": statistical,
         "membership_advantage": {"kind": "estimate"},
         "reconstruction": {"kind": "proved"},

@@ -71,7 +71,7 @@ def test_grown_models_are_those_of_one_large_training():
 def test_what_is_stored_is_not_trained_again(tmp_path: Path, monkeypatch):
     data, mechanism = table(), ObjectivePerturbation(1.0)
     first = train_until(data, mechanism, error=0.4, store=tmp_path / "store")
-    monkeypatch.setattr("seedscope.run.train_chunk", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr("seedscope.workers.train_chunk", lambda *_: pytest.fail("trained again"))
     again = train_until(data, mechanism, error=0.4, store=tmp_path / "store")
     assert again.seeds == first.seeds
     assert Ensemble.open(tmp_path / "store").dataset.sizes["seed"] == first.seeds

@@ -108,7 +108,7 @@ def test_a_grid_equals_models_trained_one_at_a_time_example_by_example(relation,
 
 
 def test_a_convolutional_network_with_several_classes_trains_like_its_slow_twin():
-    data, network = images(ROWS, 6), CNN((ConvolutionLayer(2, 3, "same", 2),), activation="tanh").network((6, 6, 1), 3)
+    data, network = images(ROWS, 6), CNN((ConvolutionLayer(2, 4, "same", 2),), activation="tanh").network((6, 6, 1), 3)
     mechanism = DPSGD(**SMALL)
     records = trained(mechanism, network, "replace_one", data)
     states, _ = one_model(mechanism, network, "replace_one", data, SEEDS[0], NEIGHBOURS[1], "varied")

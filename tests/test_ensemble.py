@@ -101,7 +101,9 @@ def test_no_ensemble_at_a_path_is_one_sentence(tmp_path):
 def test_an_unfinished_ensemble_is_refused(path, tmp_path):
     copy = shutil.copytree(path, tmp_path / "copy")
     (copy / "done" / "0-0.json").unlink()
-    with pytest.raises(SeedscopeError, match="lacks 1 of its chunks; run the same training again to finish it"):
+    with pytest.raises(
+        SeedscopeError, match="lacks 1 of its chunks, first 0-0; run the same training again to finish it"
+    ):
         Ensemble.open(copy)
 
 

@@ -25,9 +25,10 @@ from seedscope import (
 )
 from seedscope import dpsgd as engine
 from seedscope.dpsgd import draw_batches, probe_keys, train_dpsgd
-from seedscope.example_leakage import smoothly_clipped_sum
+from seedscope.example_leakage import smoothly_clipped_sum, step_information, step_spectral_norms
+from seedscope.layers import pooled
 from seedscope.mechanisms import Setting
-from seedscope.models import CNN, ConvolutionLayer, StridedLayer, as_model, equinox_network, parameter_count, pooled
+from seedscope.models import CNN, ConvolutionLayer, StridedLayer, as_model, equinox_network, parameter_count
 from seedscope.per_example import clipped_sum, smooth_factors
 from seedscope.plan import make_plan
 from seedscope.resnet import GroupNorm
@@ -153,6 +154,18 @@ def test_random_signs_are_unbiased_and_spread_as_stated(double_precision):
     assert np.sqrt(variance) < np.std(coordinates)
 
 
+def test_whole_information_and_its_largest_eigenvalue_agree_with_the_trace(double_precision):
+    network, shape, classes = CASES["mlp"]
+    parameters, rows, labels, _ = batch_of(network, shape, classes)
+    arguments = (network, parameters, jnp.asarray(rows), jnp.asarray(labels), CLIPPING, 0.5 * CLIPPING)
+    matrices = np.asarray(step_information(*arguments))
+    assert matrices.shape == (4, 7, 7)
+    traces = [exact_trace(network, parameters, *one) for one in zip(rows, labels, strict=True)]
+    np.testing.assert_allclose(np.trace(matrices, axis1=1, axis2=2), np.array(traces) / (0.5 * CLIPPING) ** 2)
+    found = step_spectral_norms(*arguments, jax.random.key(3), iterations=300)
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(matrices)[:, -1], rtol=1e-6)
+
+
 def test_smooth_clipping_keeps_norms_below_its_bound_and_short_gradients_nearly_as_they_are():
     norms = jnp.linspace(1e-6, 100, 100_000)
     clipped = norms * smooth_factors(norms, 1.0)
@@ -220,6 +233,23 @@ def test_recorded_traces_are_sums_over_the_steps_that_used_the_example(relation,
     monkeypatch.setattr(engine, "WORKING_SET", 1)
     cut = train_dpsgd(*arguments, None, traced=traced)["fisher_traces"]
     np.testing.assert_allclose(cut, records["fisher_traces"], rtol=1e-3, atol=1e-6)
+
+
+def test_other_noise_clipping_and_learning_rate_compile_nothing_new():
+    data, network = table(ROWS), mlp(3, "tanh").network((3,), 2)
+    rows = np.concatenate([data.base.features, data.spare_example.features]).astype(np.float32)
+    labels = np.concatenate([data.base.labels, data.spare_example.labels]).astype(np.float32)
+
+    def trained(**numbers):
+        mechanism = DPSGD(batch_size=6, steps=3, clipping=SmoothClipping(), **numbers)
+        arguments = (mechanism, network, "add_or_remove", 5, SEEDS, NEIGHBOURS, ("varied",), (3,), rows, labels, None)
+        return train_dpsgd(*arguments, traced=np.arange(ROWS))
+
+    first = trained(learning_rate=0.7, noise_multiplier=0.8, clipping_norm=CLIPPING)
+    compiled = engine.train_block._cache_size()
+    other = trained(learning_rate=0.1, noise_multiplier=3.0, clipping_norm=2.0)
+    assert engine.train_block._cache_size() == compiled
+    assert not np.allclose(first["weights"], other["weights"])
 
 
 def test_directions_differ_between_steps_and_seeds():
@@ -295,6 +325,14 @@ def test_nobody_to_trace_and_unknown_parts_are_named():
         Records(fisher_traces="test")
     with pytest.raises(SeedscopeError, match="clipping must be"):
         DPSGD(clipping="smooth")
+
+
+def test_a_table_with_a_category_has_no_fisher_traces_and_the_feature_is_named():
+    data = table(ROWS)
+    data.base.features[:, 1] = np.arange(ROWS) % 2
+    mechanism = DPSGD(batch_size=4, clipping=SmoothClipping())
+    with pytest.raises(SeedscopeError, match=r"continuous, but feature '.*' has only the values 0, 1"):
+        train(data, mechanism, model=logistic(), records=Records(fisher_traces="train"), jobs=1)
 
 
 def test_kinks_are_named_by_layer():

@@ -14,7 +14,8 @@ import pytest
 
 from seedscope import SGD, Grid, lenet5, logistic, mlp, small_cnn, small_vgg, train
 from seedscope.errors import SeedscopeError
-from seedscope.models import CNN, ConvolutionLayer, as_model, parameter_count, patches, pooled
+from seedscope.layers import patches, pooled
+from seedscope.models import CNN, ConvolutionLayer, as_model, parameter_count
 from small_data import table
 
 TINY_CNN = CNN((ConvolutionLayer(3, 3, "same", 2), ConvolutionLayer(2, 2, "valid")), hidden=(5,), activation="tanh")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from seedscope import logistic, mlp
-from seedscope.models import CNN, ConvolutionLayer, Network, PatchConvolution, equinox_network, parameter_count
+from seedscope.layers import PatchConvolution
+from seedscope.models import CNN, ConvolutionLayer, Network, equinox_network, parameter_count
 from seedscope.per_example import _materialised, clipped_sum, examples, gradient_norms, output_shapes
 from seedscope.resnet import GroupNorm, ResNet, resnet20
 
@@ -19,6 +20,11 @@ CASES = {
     "mlp": (mlp((5, 4)), (7,), 2),
     "convolutions": (CNN((ConvolutionLayer(3, 3, "same", 2), ConvolutionLayer(4, 2, "valid")), (5,)), (8, 8, 1), 3),
     "ghost norm": (CNN((ConvolutionLayer(16, 3), ConvolutionLayer(24, 3, "same"))), (5, 5, 2), 3),
+    "tiles for pooling": (
+        CNN((ConvolutionLayer(3, 4, "same", 2), ConvolutionLayer(4, 5, "same", 2)), (5,)),
+        (9, 8, 2),
+        3,
+    ),
     "residual": (ResNet(blocks=1, channels=(4, 8), groups=2), (8, 8, 3), 3),
 }
 
@@ -163,6 +169,17 @@ def test_group_norm_equals_that_of_equinox():
     image = np.random.default_rng(0).normal(size=(5, 4, 8))
     theirs = eqx.nn.GroupNorm(2, 8)(image.transpose(2, 0, 1)).transpose(1, 2, 0)
     np.testing.assert_allclose(GroupNorm(8, 2)(image), theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("padding", "size"), [("same", 9), ("valid", 12)])
+@pytest.mark.parametrize("tile", [2, 3])
+def test_a_convolution_in_tiles_has_the_same_outputs_where_tiles_fit(padding, size, tile):
+    image, key = np.random.default_rng(0).normal(size=(size, size + 1, 2)), jax.random.key(0)
+    plain, tiled = (PatchConvolution(2, 3, 4, padding, key, tile=one)(image) for one in (1, tile))
+    rows, columns = plain.shape[0] // tile, plain.shape[1] // tile
+    assert tiled.shape == (rows, columns, tile**2, 3)
+    whole = tiled.reshape(rows, columns, tile, tile, 3).transpose(0, 2, 1, 3, 4).reshape(rows * tile, columns * tile, 3)
+    np.testing.assert_allclose(whole, plain[: rows * tile, : columns * tile], rtol=1e-6, atol=1e-6)
 
 
 def test_a_strided_convolution_keeps_every_other_position():

@@ -54,7 +54,7 @@ def trainer_for(mechanism, rows, labels, relation="replace_one", bound=1.0):
 @pytest.mark.parametrize("memory", ["Hessians fit", "Hessians do not fit"])
 def test_without_noise_a_mechanism_is_scikit_learns_logistic_regression(mechanism, memory, monkeypatch):
     if memory == "Hessians do not fit":
-        monkeypatch.setattr(solvers, "OUTER_BYTES", 0)
+        monkeypatch.setattr(solvers, "OUTER_WIDTH", 0)
     data = table(rows=120, columns=4)
     rows, labels = scaled(data)
     ensemble = train(data, mechanism, grid=Grid(seeds=2, neighbours=2, root_seed=3))

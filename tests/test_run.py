@@ -4,14 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 
-from seedscope import SGD, Ensemble, Grid, ObjectivePerturbation, Records, mlp, run, train
-from seedscope.errors import SeedscopeError
+from seedscope import SGD, Ensemble, Grid, ObjectivePerturbation, Records, dispatch, mlp, train, workers
+from seedscope.errors import SeedscopeError, SeedscopeWarning
 from seedscope.grid import ChunkShape
 from seedscope.plan import make_plan
 from seedscope.run import default_jobs, train_into
@@ -92,41 +94,162 @@ def test_workers_give_the_bits_of_this_process():
     assert lines[-1] == (36, 36)
 
 
-def test_a_killed_worker_is_replaced(tmp_path, monkeypatch):
-    plan = make_plan(table(), ObjectivePerturbation(), grid=Grid(seeds=8))
-    expected = Ensemble(train_into(MemoryStore(plan), plan, 1, None))
-    flag, train_named = tmp_path / "killed", run._train_named
+def small_plan(seeds=8):
+    """A plan of four chunks."""
+    return make_plan(table(), ObjectivePerturbation(), grid=Grid(seeds=seeds))
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """The records of the small plan, trained in this process."""
+    return ensemble_bits(Ensemble(train_into(MemoryStore(small_plan()), small_plan(), 1)))
+
+
+def test_a_killed_worker_is_replaced(tmp_path, monkeypatch, expected):
+    flag, attempt = tmp_path / "killed", dispatch.attempt
 
     def dying_once(*task):
         if not flag.exists():
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return train_named(*task)
+        return attempt(*task)
 
-    monkeypatch.setattr(run, "_train_named", dying_once)
-    found = Ensemble(train_into(MemoryStore(plan), plan, 2, None))
+    monkeypatch.setattr(dispatch, "attempt", dying_once)
+    found = Ensemble(train_into(MemoryStore(small_plan()), small_plan(), 2))
     assert flag.exists()
-    assert ensemble_bits(found) == ensemble_bits(expected)
+    assert ensemble_bits(found) == expected
+
+
+def test_a_chunk_that_kills_its_worker_every_time_is_named_while_the_others_finish(tmp_path, monkeypatch, expected):
+    attempt = dispatch.attempt
+
+    def deadly(job, chunk, *coordinates):
+        if chunk.name == "1-0":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return attempt(job, chunk, *coordinates)
+
+    path = tmp_path / "store"
+    monkeypatch.setattr(dispatch, "attempt", deadly)
+    with pytest.raises(SeedscopeError, match=r"chunk 1-0 \(seeds 2–3, .*\): its process was killed every time"):
+        train(table(), ObjectivePerturbation(), grid=Grid(seeds=8), store=path, jobs=2)
+    monkeypatch.undo()
+    assert [one.name for one in open_store(path, small_plan()).missing()] == ["1-0"]
+    assert ensemble_bits(train(table(), ObjectivePerturbation(), grid=Grid(seeds=8), store=path)) == expected
 
 
 def test_workers_that_are_killed_every_time_end_in_one_sentence(monkeypatch):
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    attempts = []
-
     def killed(*_):
-        attempts.append(1)
         raise TerminatedWorkerError
 
-    monkeypatch.setattr(run, "_parallel_results", killed)
-    with pytest.raises(SeedscopeError, match=r"worker processes were killed 3 times, .* with fewer jobs"):
+    monkeypatch.setattr(dispatch.Stream, "__iter__", killed)
+    with pytest.raises(SeedscopeError, match=r"worker processes were killed 5 times in a row, .* with fewer jobs"):
         train(table(), ObjectivePerturbation(), grid=Grid(seeds=8), jobs=2)
-    assert len(attempts) == 3
+
+
+def failing(names, times, log):
+    """Return an attempt that fails at the named chunks so many times, and logs every attempt."""
+    attempt = workers.attempt
+
+    def attempt_or_fail(job, chunk, *coordinates):
+        with open(log, "a") as file:
+            file.write(f"{chunk.name}\n")
+        if chunk.name in names and log.read_text().split().count(chunk.name) <= times:
+            return chunk, workers.failure(OSError("out of luck"))
+        return attempt(job, chunk, *coordinates)
+
+    return attempt_or_fail
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_chunk_that_fails_twice_is_tried_a_third_time(tmp_path, monkeypatch, jobs, expected):
+    monkeypatch.setattr(dispatch, "attempt", failing(["0-0", "2-0"], 2, tmp_path / "log"))
+    found = Ensemble(train_into(MemoryStore(small_plan()), small_plan(), jobs))
+    assert ensemble_bits(found) == expected
+    tried = (tmp_path / "log").read_text().split()
+    assert {name: tried.count(name) for name in tried} == {"0-0": 3, "1-0": 1, "2-0": 3, "3-0": 1}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_chunk_that_always_fails_is_named_with_its_error_and_only_it_is_left(tmp_path, monkeypatch, jobs, expected):
+    monkeypatch.setattr(dispatch, "attempt", failing(["2-0"], 99, tmp_path / "log"))
+    call = {"grid": Grid(seeds=8), "store": tmp_path / "store"}
+    sentence = (
+        r"1 of the grid's chunks could not be trained: chunk 2-0 \(seeds 4–5, data sets 0–0\): OSError: out of luck"
+    )
+    with pytest.raises(SeedscopeError, match=sentence) as raised:
+        train(table(), ObjectivePerturbation(), jobs=jobs, **call)
+    assert "The others are kept: run the same again to train only these." in str(raised.value)
+    assert (tmp_path / "log").read_text().split().count("2-0") == 3
+    monkeypatch.undo()
+    seen = []
+    found = train(table(), ObjectivePerturbation(), progress=lambda *one: seen.append(one), **call)
+    assert seen == [(6, 8), (8, 8)]
+    assert ensemble_bits(found) == expected
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_chunks_that_all_fail_alike_stop_the_run_early(tmp_path, monkeypatch, jobs):
+    plan = make_plan(table(), ObjectivePerturbation(), grid=Grid(seeds=200), chunk=ChunkShape(1, 1))
+    names = [chunk.name for chunk in plan.shape.chunks(200, 1)]
+    monkeypatch.setattr(dispatch, "attempt", failing(names, 99, tmp_path / "log"))
+    with pytest.raises(
+        SeedscopeError, match=r"20 of .*: OSError: out of luck.* so 180 others were not tried"
+    ) as raised:
+        train_into(MemoryStore(plan), plan, jobs)
+    assert "out of luck" in str(raised.value.__cause__)
+    assert len((tmp_path / "log").read_text().split()) < 40
+
+
+def test_results_that_are_not_written_yet_hold_up_the_workers(monkeypatch):
+    made, held = [], []
+    attempt = dispatch.attempt
+
+    def counted(*task):
+        made.append(1)
+        return attempt(*task)
+
+    monkeypatch.setattr(dispatch, "attempt", counted)
+    plan = make_plan(table(), ObjectivePerturbation(), grid=Grid(seeds=200), chunk=ChunkShape(1, 1))
+    store = MemoryStore(plan)
+    with joblib.parallel_config("threading", n_jobs=2):
+        for taken, (chunk, found) in enumerate(dispatch.outcomes(plan, store.missing(), None)):
+            time.sleep(0.01)
+            held.append(len(made) - taken)
+            store.write(chunk, found.records)
+    assert store.missing() == []
+    assert max(held) <= dispatch.BACKLOG + 3 * 2 + 2
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "sequential"])
+def test_whatever_joblib_is_configured_with_is_used_and_gives_the_same_bits(monkeypatch, backend, expected):
+    used = []
+    parallel = dispatch.Stream._wave
+
+    def watched(stream):
+        used.append(type(joblib.parallel.get_active_backend()[0]).__name__)
+        return parallel(stream)
+
+    monkeypatch.setattr(dispatch.Stream, "_wave", watched)
+    with joblib.parallel_config(backend, n_jobs=2):
+        found = train(table(), ObjectivePerturbation(), grid=Grid(seeds=8))
+    assert ensemble_bits(found) == expected
+    assert used[0].lower().startswith(backend)
+
+
+def test_models_that_diverge_are_named_by_their_seeds_also_when_they_are_resumed(tmp_path):
+    wild = SGD(learning_rate=1e30, batch_size=8, steps=15)
+    for _ in range(2):
+        with pytest.warns(SeedscopeWarning, match=r"training diverged: seeds 0, 1, 2, 3, 4 and 3 more"):
+            train(table(classes=3), wild, model=RELU, grid=Grid(seeds=8), store=tmp_path / "store")
+    with pytest.warns(SeedscopeWarning, match="training diverged: seed 0 gave"):
+        train(table(classes=3), wild, model=RELU, grid=Grid(seeds=1))
 
 
 def test_a_worker_ends_soon_after_the_process_that_started_it_was_killed():
     worker = (
-        "import os; from seedscope.run import leave_with; parent = os.getppid(); "
+        "import os; from seedscope.workers import leave_with; parent = os.getppid(); "
         "print(os.getpid(), flush=True); leave_with(parent)"
     )
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {worker!r}])"
@@ -139,15 +262,15 @@ def test_a_worker_ends_soon_after_the_process_that_started_it_was_killed():
 
 NURSERY = """
 import os, random, signal, sys, time
-path, tests, mechanism, seconds = sys.argv[1:]
+path, tests, mechanism, seconds, kills = sys.argv[1:]
 sys.path.insert(0, tests)
 import seedscope.models, seedscope.perturbation, seedscope.run, seedscope.training, xarray, zarr
 from small_data import table
 from seedscope import SGD, Grid, ObjectivePerturbation, train
 
 draw, end, found = random.Random(1), time.monotonic() + float(seconds), []
-while time.monotonic() < end and (not found or found[-1] < 36):
-    grid = Grid(seeds=draw.choice([5, 12]), neighbours=draw.choice([1, 4]))
+while time.monotonic() < end and len(found) < int(kills):
+    grid = Grid(seeds=draw.choice([20, 60]), neighbours=draw.choice([1, 4]))
     heard, told = os.pipe()
     child = os.fork()  # which spares each run the imports
     if not child:
@@ -166,21 +289,25 @@ print(*found)
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "seconds"),
-    [(ObjectivePerturbation(), 6), pytest.param(SMALL_SGD, 60, marks=pytest.mark.slow)],
-    ids=["objective", "sgd"],
+    ("mechanism", "seconds", "kills"),
+    [
+        (ObjectivePerturbation(), 6, 6),
+        pytest.param(SMALL_SGD, 90, 20, marks=pytest.mark.slow),
+        pytest.param(ObjectivePerturbation(), 60, 20, marks=pytest.mark.slow),
+    ],
+    ids=["objective", "sgd", "objective 20 times"],
 )
-def test_a_run_that_is_killed_again_and_again_resumes_to_the_same_bits(tmp_path, mechanism, seconds):
-    path, whole = tmp_path / "store", Grid(seeds=12, neighbours=4)
-    plan = make_plan(table(), mechanism, grid=whole, chunk=ChunkShape(1, 2))  # 36 chunks
+def test_a_run_that_is_killed_at_random_moments_resumes_to_the_same_bits(tmp_path, mechanism, seconds, kills):
+    path, whole = tmp_path / "store", Grid(seeds=60, neighbours=4)
+    plan = make_plan(table(), mechanism, grid=whole, chunk=ChunkShape(1, 2))  # 180 chunks
     expected = Ensemble(train_into(MemoryStore(plan), plan, 1, None))
     open_store(path, plan)
     call = f"{type(mechanism).__name__}({'0.5, 8, 15' if isinstance(mechanism, SGD) else ''})"
-    arguments = [str(path), str(Path(__file__).parent), call, str(seconds)]
+    arguments = [str(path), str(Path(__file__).parent), call, str(seconds), str(kills)]
     nursery = subprocess.run([sys.executable, "-c", NURSERY, *arguments], capture_output=True, text=True, check=False)
     assert nursery.returncode == 0, nursery.stderr[-2000:]
     killed = [int(chunks) for chunks in nursery.stdout.split()]
-    assert len(killed) >= 3
+    assert len(killed) == kills or (kills < 20 and len(killed) >= 3)
     assert max(killed) > 0
     assert open_store(path, plan).verify() == []
     assert ensemble_bits(train(table(), mechanism, grid=whole, store=path)) == ensemble_bits(expected)
@@ -218,7 +345,7 @@ def test_chunks_of_large_grids_are_bounded_in_memory():
 def test_a_worker_is_single_threaded_and_shares_what_it_compiles():
     code = """
 import os
-from seedscope.run import prepare_process
+from seedscope.workers import prepare_process
 prepare_process()
 import jax
 print(os.environ["NPROC"], jax.config.jax_compilation_cache_dir)

@@ -41,7 +41,7 @@ SHAPE = ChunkShape(2, 2)
 @pytest.fixture(autouse=True)
 def _no_waiting_for_the_disk(monkeypatch):
     """Spare the tests most of the synchronising, which a test cannot see fail anyway."""
-    monkeypatch.setattr(store, "_fsync", lambda path: None)
+    monkeypatch.setattr(store, "synchronise", lambda path: None)
 
 
 def plan_for(grid=GRID, **choices):
@@ -128,7 +128,7 @@ def test_a_chunk_that_is_written_again_is_not_done_meanwhile(ready, monkeypatch)
 
 def test_the_marker_is_written_after_every_file_and_folder_is_on_the_disk(tmp_path, monkeypatch):
     events = []
-    monkeypatch.setattr(store, "_fsync", lambda path: events.append(path))
+    monkeypatch.setattr(store, "synchronise", lambda path: events.append(path))
     monkeypatch.setattr(store, "write_durably", lambda path, text: events.append("marker"))
     folder = opened(tmp_path)
     events.clear()
@@ -340,7 +340,9 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path):
     train(data, MECHANISM, grid=replace(grid, seeds=22), records=records, store=path)
     with file_size_limit(20_000), pytest.raises(SeedscopeError, match=r"no space left .*: finished chunks are kept"):
         train(data, MECHANISM, grid=grid, records=records, store=path)
-    with pytest.raises(SeedscopeError, match=r"lacks \d+ of its chunks; run the same training again to finish it"):
+    with pytest.raises(
+        SeedscopeError, match=r"lacks \d+ of its chunks, first 3-0; run the same training again to finish it"
+    ):
         Ensemble.open(path)
     seen = []
     resumed = train(data, MECHANISM, grid=grid, records=records, store=path, progress=lambda *done: seen.append(done))

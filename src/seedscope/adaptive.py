@@ -78,6 +78,7 @@ def train_until(
     scaling: Scaling | None = None,
     store: str | Path | None = None,
     jobs: int | None = None,
+    memory: int | str | None = None,
     progress: Progress | None = None,
 ) -> TrainedUntil:
     """Return an ensemble with as many seeds as it takes to know each test example's disagreement to within `error`.
@@ -91,6 +92,8 @@ def train_until(
         maximum: of seeds; where it is too small for the error, `reached` is False.
         grid: its `seeds` are ignored; `init` must not be "both", as a seed's two models are not independent.
         store: as for `train`; models that are there already count.
+        jobs: as for `train`; a Dask cluster is used if `joblib.parallel_config` names one.
+        memory: as for `train`.
         progress: is called with models done and models expected.
 
     >>> import seedscope as ss
@@ -102,7 +105,7 @@ def train_until(
         require_count("jobs", jobs)
     grid, records = grid or Grid(), records or Records()
     goal = _checked_goal(error, confidence, maximum, watched(data), grid, records)
-    plan = make_plan(data, mechanism, model, replace(grid, seeds=goal.limit), records, scaling)
+    plan = make_plan(data, mechanism, model, replace(grid, seeds=goal.limit), records, scaling, memory=memory)
     processes = jobs or default_jobs(plan, plan.shape.count(goal.limit, len(plan.neighbours)))
     trainer = partial(train, data, mechanism, model=model, records=records, scaling=scaling, jobs=processes)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,8 +44,9 @@ class Job:
     traced: np.ndarray | None = None  # indices of the rows whose Fisher traces are recorded
 
 
-ARRAYS = ("rows", "labels", "probe_rows", "probe_labels", "watched_rows", "watched_labels")
+ARRAYS = ("rows", "labels", "probe_rows", "probe_labels", "watched_rows", "watched_labels", "traced")
 _trainers: dict[str, ChunkTrainer] = {}
+_preparing = threading.Lock()
 
 
 def filed(job: Job, folder: Path) -> Job:
@@ -56,19 +59,62 @@ def filed(job: Job, folder: Path) -> Job:
     return replace(job, **paths)
 
 
+def is_filed(job: Job) -> bool:
+    """Whether the job's arrays are in files."""
+    return isinstance(job.rows, Path)
+
+
 def loaded(job: Job) -> Job:
     """Return the job with the arrays that were written to files."""
     values = {name: getattr(job, name) for name in ARRAYS}
-    return replace(job, **{name: np.load(one) for name, one in values.items() if isinstance(one, Path)})
+    try:
+        return replace(job, **{name: np.load(one) for name, one in values.items() if isinstance(one, Path)})
+    except FileNotFoundError as error:
+        raise RuntimeError(
+            f"the worker cannot read {error.filename}: set TMPDIR to a folder that all workers share"
+        ) from error
 
 
 def train_chunk(job: Job, seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
     """Return the records [seed, neighbour, init, ...] of a chunk; the job is prepared once in each process."""
-    if job.fingerprint not in _trainers:
-        _trainers.clear()
-        _trainers[job.fingerprint] = _prepare(loaded(job))
-    with threadpool_limits(1, "blas"):  # cores are shared out by chunks; and one thread gives the same bits everywhere
-        return _trainers[job.fingerprint](seeds, neighbours)
+    with _one_blas_thread():
+        return _trainer(job)(seeds, neighbours)
+
+
+def _trainer(job: Job) -> ChunkTrainer:
+    """Return the function that trains the job's chunks; only the latest job's is kept."""
+    with _preparing:
+        if job.fingerprint not in _trainers:
+            _trainers.clear()
+            _trainers[job.fingerprint] = _prepare(loaded(job))
+        return _trainers[job.fingerprint]
+
+
+class _BlasLimit:
+    """How many chunks are being trained in this process, and what limits BLAS to one thread meanwhile."""
+
+    lock = threading.Lock()
+    users = 0
+    limit: Any = None
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread: cores are shared out by chunks, and one thread gives the same bits everywhere.
+
+    The limit is the whole process's: of several threads that train, the first sets it and the last lifts it.
+    """
+    with _BlasLimit.lock:
+        if _BlasLimit.users == 0:
+            _BlasLimit.limit = threadpool_limits(1, "blas")
+        _BlasLimit.users += 1
+    try:
+        yield
+    finally:
+        with _BlasLimit.lock:
+            _BlasLimit.users -= 1
+            if _BlasLimit.users == 0:
+                _BlasLimit.limit.restore_original_limits()
 
 
 def _prepare(job: Job) -> ChunkTrainer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 
 import typer
 
@@ -15,7 +16,7 @@ from seedscope.commands.report import report
 from seedscope.commands.reproduce import reproduce
 from seedscope.commands.train import train
 from seedscope.commands.unlearn import unlearn
-from seedscope.errors import SeedscopeError
+from seedscope.errors import SeedscopeError, SeedscopeWarning
 
 app = typer.Typer(
     name="seedscope",
@@ -40,8 +41,15 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
+def one_line(message: Warning | str, category: type[Warning], *_: object, **__: object) -> str:
+    """Return a warning as a person wants to read it."""
+    return f"seedscope: {message}\n" if issubclass(category, SeedscopeWarning) else f"{category.__name__}: {message}\n"
+
+
 def main() -> None:
     """Run a command; a user's mistake ends in one sentence and exit code 2, never in a traceback."""
+    warnings.formatwarning = one_line
+    warnings.simplefilter("always", SeedscopeWarning)
     os.environ.setdefault("NPROC", "1")  # this process trains small grids itself: single-threaded, as workers do
     try:
         app(standalone_mode=True)

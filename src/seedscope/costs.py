@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from seedscope.datasets.dataset import Dataset
+from seedscope.estimates import bytes_per_model
 from seedscope.grid import Grid
-from seedscope.layout import variables
 from seedscope.mechanisms import Mechanism
-from seedscope.plan import Plan, Records, make_plan
+from seedscope.plan import Records, make_plan
 from seedscope.run import default_jobs, train
 from seedscope.scaling import Scaling
 
@@ -76,9 +73,3 @@ def measure_cost(
         run(seeds, 0)
         again = run(seeds, 1)
     return Cost(starting, seeds / again, bytes_per_model(whole), processes)
-
-
-def bytes_per_model(plan: Plan) -> int:
-    """Return the bytes that the records of one seed take, before compression."""
-    sizes = (math.prod(one.shape) * np.dtype(one.dtype).itemsize / plan.grid.seeds for one in variables(plan))
-    return math.ceil(sum(sizes))

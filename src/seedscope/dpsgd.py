@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -22,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from seedscope.example_leakage import smoothly_clipped_sum
+from seedscope.layers import PatchConvolution, ScaleAndShift
 from seedscope.mechanisms import DPSGD, Poisson, Relation, Shuffled, SmoothClipping
-from seedscope.models import Network, ScaleAndShift
-from seedscope.optimizers import transformation
+from seedscope.models import Network
+from seedscope.optimizers import SCHEDULES, transformation
 from seedscope.per_example import Layer, clipped_sum, gradient_norms, layers_of, output_shapes
 from seedscope.streams import poisson_batches, shuffled_batches, subset_batches
 from seedscope.training import flat, observe, starting_points, take
@@ -56,6 +57,26 @@ class Parts(NamedTuple):
     def room(self, capacity: int) -> int:
         """Return the smallest number of places from the capacity on that whole parts fill."""
         return self.first + -(-max(0, capacity - self.first) // self.later) * self.later
+
+
+class Dials(NamedTuple):
+    """The numbers of a mechanism that compiled training takes as arguments: other values need no new compilation."""
+
+    learning_rate: Any
+    noise_scale: Any
+    clipping_norm: Any
+
+    @classmethod
+    def of(cls, mechanism: DPSGD) -> tuple[DPSGD, Dials]:
+        """Return the mechanism with its dials at 1 (no noise stays none, a schedule stays one), and the dials."""
+        rate: Any = mechanism.learning_rate
+        scheduled = isinstance(rate, SCHEDULES)
+        noise = 1.0 if mechanism.noise_multiplier else 0.0
+        plain = replace(
+            mechanism, learning_rate=rate if scheduled else 1.0, noise_multiplier=noise, clipping_norm=1.0, delta=0.5
+        )
+        numbers = (1.0 if scheduled else rate, mechanism.noise_scale, mechanism.clipping_norm)
+        return plain, cls(*(np.float32(number) for number in numbers))
 
 
 class People(NamedTuple):
@@ -116,23 +137,26 @@ class Sums(NamedTuple):
 
 @partial(jax.jit, static_argnums=0)
 def train_block(
-    job: PrivateJob, parameters, rows, labels, batches, parts, keys, neighbours, segments, probes, people, traced
+    job: PrivateJob, dials, parameters, rows, labels, batches, parts, keys, neighbours, segments, probes, people, traced
 ):
     """Return the records of a block of models, trained side by side.
 
-    parameters: pytree of [seed, model, ...]; rows [N+1, ...] and labels [N+1], the spare example last; batches [step,
-    seed, place]; parts [step], how many later parts of a batch hold examples; keys [seed], of the noise; neighbours
-    [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores are recorded; people: blocks of (rows,
-    labels) whose gradient norms are recorded; traced [example]: the rows whose Fisher traces are.
+    dials: the mechanism's numbers; parameters: pytree of [seed, model, ...]; rows [N+1, ...] and labels [N+1], the
+    spare example last; batches [step, seed, place]; parts [step], how many later parts of a batch hold examples;
+    keys [seed], of the noise; neighbours [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores
+    are recorded; people: blocks of (rows, labels) whose gradient norms are recorded; traced [example]: the rows
+    whose Fisher traces are.
     """
-    optimizer = transformation(job.mechanism.learning_rate, job.mechanism.momentum, job.mechanism.steps)
+    rate = job.mechanism.learning_rate
+    rate = rate if isinstance(rate, SCHEDULES) else dials.learning_rate
+    optimizer = transformation(rate, job.mechanism.momentum, job.mechanism.steps)
     recorder = _Recorder(job, people)
 
     def step(t, state):
         parameters, carried, norms, traces = state
         norms = recorder.record(norms, parameters, t)
-        sums = batch_sum(job, parameters, rows, labels, batches[t], parts[t], neighbours, probe_keys(keys, t))
-        noisy = noisy_update(job, sums.gradient, batches[t], rows.shape[0] - 1, neighbours, keys, t)
+        sums = batch_sum(job, dials, parameters, rows, labels, batches[t], parts[t], neighbours, probe_keys(keys, t))
+        noisy = noisy_update(job, dials, sums.gradient, batches[t], rows.shape[0] - 1, neighbours, keys, t)
         updates, carried = optimizer.update(noisy, carried)
         return jax.tree.map(jnp.add, parameters, updates), carried, norms, jax.tree.map(jnp.add, traces, sums.traces)
 
@@ -142,7 +166,7 @@ def train_block(
         if job.scores and job.scores_at_checkpoints:
             observed |= observe(job.network, state[0], *probes)
         if job.traces:
-            observed["fisher_traces"] = state[3][..., traced] / job.mechanism.noise_scale**2
+            observed["fisher_traces"] = state[3][..., traced] / dials.noise_scale**2
         return state, observed
 
     start = (parameters, optimizer.init(parameters), recorder.empty(parameters), no_traces(job, parameters, rows))
@@ -153,10 +177,10 @@ def train_block(
     return records | recorder.finished(norms, parameters)
 
 
-def batch_sum(job: PrivateJob, parameters, rows, labels, batch, parts, neighbours, keys) -> Sums:
+def batch_sum(job: PrivateJob, dials: Dials, parameters, rows, labels, batch, parts, neighbours, keys) -> Sums:
     """Return the sums over a batch [seed, place] for every model, part by part; keys [seed]: of traces' directions."""
 
-    sum_over = jax.vmap(partial(part_sum, job, rows, labels, neighbours))
+    sum_over = jax.vmap(partial(part_sum, job, dials, rows, labels, neighbours))
     first, later = job.parts
 
     def add_part(k, total):
@@ -170,7 +194,7 @@ def batch_sum(job: PrivateJob, parameters, rows, labels, batch, parts, neighbour
     return jax.lax.fori_loop(0, parts, add_part, total) if first < batch.shape[1] else total
 
 
-def part_sum(job: PrivateJob, rows, labels, neighbours, parameters, part, key) -> Sums:
+def part_sum(job: PrivateJob, dials: Dials, rows, labels, neighbours, parameters, part, key) -> Sums:
     """Return the sums over a part [place] of one seed's batch, for its models [model, ...].
 
     Adding is linear, so a neighbouring data set is a matter of weights: its own row counts 0, and where it is replaced
@@ -188,7 +212,7 @@ def part_sum(job: PrivateJob, rows, labels, neighbours, parameters, part, key) -
         weights = ((part != spare) & ~lacking).astype(rows.dtype)
         if replacing:
             weights = jnp.append(weights, lacking.sum(dtype=rows.dtype))
-        arguments = (job.network, parameters, part_rows, part_labels, weights, job.mechanism.clipping_norm)
+        arguments = (job.network, parameters, part_rows, part_labels, weights, dials.clipping_norm)
         if directions is None:
             return Sums(clipped_sum(*arguments, smooth), ())
         total, squares = smoothly_clipped_sum(*arguments, directions)
@@ -215,7 +239,7 @@ def fold_each(keys: jax.Array, number) -> jax.Array:
     return jax.vmap(partial(jax.random.fold_in, data=number))(keys)
 
 
-def noisy_update(job: PrivateJob, total: Any, batch: jax.Array, spare: int, neighbours, keys, t) -> Any:
+def noisy_update(job: PrivateJob, dials: Dials, total: Any, batch: jax.Array, spare: int, neighbours, keys, t) -> Any:
     """Return the sums [seed, model, ...] divided by the batch size, with the seed's noise of this step added."""
     expected = job.mechanism.batch_size
     if job.mechanism.rule == "sum":
@@ -223,11 +247,11 @@ def noisy_update(job: PrivateJob, total: Any, batch: jax.Array, spare: int, neig
     else:
         sizes = true_sizes(job.relation, batch, spare, neighbours)
         update = jax.tree.map(lambda leaf: leaf / _beside(sizes, leaf).astype(leaf.dtype), total)
-    if job.mechanism.noise_scale == 0:
+    if job.mechanism.noise_multiplier == 0:
         return update
     noise = jax.vmap(lambda key: normals_like(job.network.init, jax.random.fold_in(key, t)))(keys)
     noise = jax.lax.optimization_barrier(noise)  # otherwise the compiler draws it again for every model
-    scale = job.mechanism.noise_scale / expected
+    scale = dials.noise_scale / expected
     return jax.tree.map(lambda leaf, draw: leaf + scale * draw[:, None].astype(leaf.dtype), update, noise)
 
 
@@ -330,11 +354,11 @@ def row_bytes(network: Network, shape: tuple[int, ...], models: int) -> int:
 
 def _lifted_numbers(layer: Layer, output: jax.ShapeDtypeStruct) -> int:
     """Return how many numbers a layer's lifted input has for one example."""
-    return (
-        output.size
-        if isinstance(layer, ScaleAndShift)
-        else output.size // layer.weight.shape[0] * layer.weight.shape[1]
-    )
+    if isinstance(layer, ScaleAndShift):
+        return output.size
+    convolution = isinstance(layer, PatchConvolution)
+    matrix = jax.eval_shape(PatchConvolution.matrix, layer) if convolution else layer.weight
+    return output.size // matrix.shape[0] * matrix.shape[1]
 
 
 def train_dpsgd(
@@ -367,12 +391,13 @@ def train_dpsgd(
     index = np.pad(batches.places, ((0, 0), (0, 0), (0, room)), constant_values=examples)
     every = people.every if people else 1
     scores, traces = probes is not None, traced is not None
-    job = PrivateJob(network, mechanism, relation, parts, scores, scores_at_checkpoints, every, traces)
+    plain, dials = Dials.of(mechanism)
+    job = PrivateJob(network, plain, relation, parts, scores, scores_at_checkpoints, every, traces)
     parameters = starting_points(network, root_seed, seeds, len(neighbours), inits)
     segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
     lacking = np.repeat(neighbours, len(inits)).astype(np.int32)
     records = train_block(
-        job, parameters, rows, labels, index, parts.needed(batches.sizes), noise_keys(root_seed, seeds), lacking,
+        job, dials, parameters, rows, labels, index, parts.needed(batches.sizes), noise_keys(root_seed, seeds), lacking,
         segments, probes, _blocks(people, parts.first), traced,
     )  # fmt: skip
     shape = (len(seeds), len(neighbours), len(inits))

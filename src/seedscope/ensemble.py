@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seedscope.chunk_files import RECORDS
 from seedscope.errors import SeedscopeError, require
 from seedscope.grid import BASE
 
@@ -30,25 +31,30 @@ class Ensemble:
 
     @classmethod
     def open(cls, path: str | Path) -> Ensemble:
-        """Return the ensemble in a store's folder: the grid that was asked for last; an unfinished one is refused."""
-        import xarray
+        """Return the ensemble in a store's folder: the grid that was asked for last; an unfinished one is refused.
 
-        from seedscope.store import unfinished
+        Records are checked as they are read: a damaged chunk is an error that names it and says how to mend it.
+        """
+        from seedscope.checked_reading import check_coordinates, open_checked
+        from seedscope.store import open_files, unfinished
 
-        records = Path(path) / "models.zarr"
-        require(records.is_dir(), f"no ensemble at {path}; name the folder that was given as store.")
+        place = Path(path)
+        require((place / RECORDS).is_dir(), f"no ensemble at {path}; name the folder that was given as store.")
+        files = open_files(place)
         try:
-            whole = xarray.open_zarr(records, chunks=None)
-            grid = json.loads(whole.attrs["description"])["grid"]
-            dataset = _of_grid(whole, grid)
-            missing = unfinished(Path(path), grid["chunk"], dataset.sizes)
+            whole = open_checked(files)
+            dataset = check_coordinates(_of_grid(whole, json.loads(whole.attrs["description"])["grid"]), place)
+            missing = unfinished(files, dataset.sizes)
+        except SeedscopeError:
+            raise
         except Exception as error:  # whatever a damaged folder makes the readers raise
-            raise SeedscopeError(f"cannot read the ensemble at {path}: {error}") from error
-        require(
-            not missing,
-            f"the ensemble at {path} lacks {len(missing)} of its chunks; run the same training again to finish it.",
-        )
-        return cls(dataset, Path(path))
+            raise SeedscopeError(
+                f"cannot read the ensemble at {path} ({type(error).__name__}); run the same training again to mend it."
+            ) from error
+        first = f", first {missing[0].name}" if missing else ""
+        lacks = f"the ensemble at {path} lacks {len(missing)} of its chunks{first}"
+        require(not missing, f"{lacks}; run the same training again to finish it.")
+        return cls(dataset, place)
 
     @cached_property
     def description(self) -> dict[str, Any]:

@@ -17,6 +17,10 @@ class SeedscopeError(ValueError):
     """
 
 
+class SeedscopeWarning(UserWarning):
+    """Something that a person should know though work goes on; commands print it as one line."""
+
+
 def require(condition: Any, message: str) -> None:
     """Raise `SeedscopeError(message)` unless the condition holds everywhere."""
     if not np.all(condition):

@@ -13,16 +13,19 @@ so no example's gradient is held (BR Equation 5, with signs instead of coordinat
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from seedscope.models import Network, ScaleAndShift
+from seedscope.layers import ScaleAndShift
+from seedscope.models import Network
 from seedscope.per_example import (
     Examples,
     Layer,
     Passes,
+    as_matrices,
     examples,
     from_passes,
     layer_gradient,
@@ -88,11 +91,70 @@ def _change_squares(
         positions = tuple(range(1, lifted.ndim - 1))
         scale = jnp.sum(lifted_change * delta + lifted * delta_change, positions)
         return squared_norms(scale) + squared_norms(jnp.sum(delta_change, positions))
-    inputs, outputs = (len(lifted), -1, lifted.shape[-1]), (len(lifted), -1, layer.weight.shape[0])
-    a, a_change = lifted.reshape(inputs), lifted_change.reshape(inputs)
-    d, d_change = delta.reshape(outputs), delta_change.reshape(outputs)
-    weight = matrix_gradient(jnp.concatenate([a, a_change], 1), jnp.concatenate([d_change, d], 1)).squares
-    return weight if layer.bias is None else weight + squared_norms(d_change.sum(1))
+    a, d = as_matrices(layer, lifted, delta)
+    a_change, d_change = as_matrices(layer, lifted_change, delta_change)
+    weight = matrix_gradient(layer, jnp.concatenate([a, a_change], 1), jnp.concatenate([d_change, d], 1)).squares
+    if layer.bias is None:
+        return weight
+    return weight + squared_norms(delta_change.reshape(len(delta), -1, len(layer.weight)).sum(1))
+
+
+def step_information(
+    network: Network, parameters: Any, rows: jax.Array, labels: jax.Array, clipping_norm: float, noise_scale: float
+) -> jax.Array:
+    """Return the whole Fisher information of one noisy step about each example, [example, coordinate, coordinate].
+
+    For a few examples of a small network: it holds a Jacobian [parameter, coordinate] for each (BR Equation 1, with
+    1/(σC)², where `noise_scale` is σC).
+    """
+
+    def one(row: jax.Array, label: jax.Array) -> jax.Array:
+        jacobian = jax.jacrev(lambda z: clipped_gradient(network, parameters, z, label, clipping_norm))(row)
+        flat = jacobian.reshape(len(jacobian), -1) / noise_scale
+        return flat.T @ flat
+
+    return jax.lax.map(lambda pair: one(*pair), (rows, labels))
+
+
+def step_spectral_norms(
+    network: Network,
+    parameters: Any,
+    rows: jax.Array,
+    labels: jax.Array,
+    clipping_norm: float,
+    noise_scale: float,
+    key: jax.Array,
+    iterations: int = 50,
+) -> jax.Array:
+    """Return the largest eigenvalue of one noisy step's Fisher information about each example, by power iteration.
+
+    Only products with the Jacobian and its transpose are taken. The value approaches the eigenvalue from below: it says
+    in which combination of coordinates an example leaks most, and is not a bound (BR §6.2).
+    """
+
+    def one(row: jax.Array, label: jax.Array, start: jax.Array) -> jax.Array:
+        gradient = partial(clipped_gradient, network, parameters, label=label, clipping_norm=clipping_norm)
+        _, pull = jax.vjp(gradient, row)
+
+        def turned(_: Any, v: jax.Array) -> jax.Array:
+            (back,) = pull(jax.jvp(gradient, (row,), (v,))[1])
+            return back / jnp.maximum(jnp.linalg.norm(back), jnp.finfo(back.dtype).tiny)
+
+        v = jax.lax.fori_loop(0, iterations, turned, start / jnp.linalg.norm(start))
+        change = jax.jvp(gradient, (row,), (v,))[1] / noise_scale
+        return change @ change
+
+    starts = jax.random.normal(key, rows.shape, rows.dtype)
+    return jax.lax.map(lambda parts: one(*parts), (rows, labels, starts))
+
+
+def clipped_gradient(
+    network: Network, parameters: Any, row: jax.Array, label: jax.Array, clipping_norm: float
+) -> jax.Array:
+    """Return one example's smoothly clipped gradient as a vector."""
+    gradient = jax.grad(lambda p: log_loss(network.apply(p, row[None]), jnp.asarray(label)[None])[0])(parameters)
+    flat = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(gradient)])
+    return flat * smooth_factors(jnp.linalg.norm(flat), clipping_norm)
 
 
 def _materialised_reactions(

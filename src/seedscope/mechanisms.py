@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seedscope.errors import require, require_count, require_positive, require_probability
 from seedscope.number import Number
 from seedscope.optimizers import Momentum, Schedule, require_learning_rate
+
+if TYPE_CHECKING:
+    from seedscope.scaling import FittedScaling
 
 Relation = Literal["replace_one", "add_or_remove"]
 RELATIONS: tuple[Relation, ...] = ("replace_one", "add_or_remove")
@@ -35,6 +38,12 @@ class Setting:
     examples: int
     norm_bound: float | None
     scaling_learned: bool = False
+
+    @classmethod
+    def of(cls, examples: int, scaling: FittedScaling) -> Setting:
+        """Return the setting of so many scaled rows, to which training adds a bias column of ones."""
+        bound = scaling.norm_bound
+        return cls(examples, None if bound is None else math.hypot(bound, 1), scaling.learned)
 
 
 @dataclass(frozen=True)

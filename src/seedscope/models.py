@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seedscope.errors import SeedscopeError, require, require_count
+from seedscope.layers import PatchConvolution, pooled
 
 Shape = tuple[int, ...]
 ACTIVATIONS: dict[str, Callable] = {"relu": jax.nn.relu, "tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
@@ -340,72 +341,19 @@ class _Dense(eqx.Module):
         return self.layers[-1](x)
 
 
-class LiftedLayer(eqx.Module):
-    """A layer that first arranges its input without using its parameters (`lift`) and then applies them (`act`).
-
-    The split is what per-example gradients need: they follow from the lifted input and the derivative of the output.
-    """
-
-    def lift(self, x: jax.Array) -> jax.Array:
-        """Return the input as the parameters meet it."""
-        raise NotImplementedError
-
-    def act(self, lifted: jax.Array) -> jax.Array:
-        """Return the layer's output for a lifted input."""
-        raise NotImplementedError
-
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return self.act(self.lift(x))
-
-
-class ScaleAndShift(LiftedLayer):
-    """A layer that multiplies each channel, the last axis of its lifted input, by a scale and adds a shift."""
-
-    scale: jax.Array
-    shift: jax.Array
-
-    def act(self, lifted: jax.Array) -> jax.Array:
-        return lifted * self.scale + self.shift
-
-
-class PatchConvolution(LiftedLayer):
-    """A square convolution of one image [height, width, channel], as patches times a matrix."""
-
-    weight: jax.Array  # [out, kernel · kernel · in]
-    bias: jax.Array | None
-    kernel: int = eqx.field(static=True)
-    padding: str = eqx.field(static=True)
-    stride: int = eqx.field(static=True)
-
-    def __init__(
-        self, inputs: int, outputs: int, kernel: int, padding: str, key: jax.Array, stride: int = 1, bias: bool = True
-    ):
-        limit = np.sqrt(6 / (kernel * kernel * (inputs + outputs)))
-        self.weight = jax.random.uniform(key, (outputs, kernel * kernel * inputs), minval=-limit, maxval=limit)
-        self.bias = jnp.zeros(outputs) if bias else None
-        self.kernel, self.padding, self.stride = kernel, padding, stride
-
-    def lift(self, x: jax.Array) -> jax.Array:
-        return patches(x, self.kernel, self.padding, self.stride)
-
-    def act(self, lifted: jax.Array) -> jax.Array:
-        output = lifted @ self.weight.T
-        return output if self.bias is None else output + self.bias
-
-
-def patches(image: jax.Array, kernel: int, padding: str, stride: int = 1) -> jax.Array:
-    """Return every kernel × kernel window of an image, flattened: [height', width', kernel · kernel · channel]."""
-    if padding == "same":
-        before = (kernel - 1) // 2
-        image = jnp.pad(image, ((before, kernel - 1 - before),) * 2 + ((0, 0),))
-    height, width = image.shape[0] - kernel + 1, image.shape[1] - kernel + 1
-    windows = [image[i : i + height : stride, j : j + width : stride] for i in range(kernel) for j in range(kernel)]
-    return jnp.concatenate(windows, axis=-1)
-
-
 def strides(layer: ConvolutionLayer) -> tuple[int, int]:
     """Return by how much the convolution's window and the pooling squares move on."""
     return (layer.stride, layer.pooling_stride) if isinstance(layer, StridedLayer) else (1, layer.pooling)
+
+
+def tile_size(layer: ConvolutionLayer, pool: str) -> int:
+    """Return the size of the squares in which a layer's outputs are computed: those of max pooling, or 1.
+
+    Worth it where a patch does not grow too much: by less than 1.6 times, so for kernels of at least 4 with pooling 2.
+    """
+    side_by_side = not isinstance(layer, StridedLayer) and layer.pooling > 1 and pool == "max"
+    growth = ((layer.kernel + layer.pooling - 1) / layer.kernel) ** 2
+    return layer.pooling if side_by_side and growth < 1.6 else 1
 
 
 def output_size(layer: ConvolutionLayer, size: int) -> int:
@@ -413,21 +361,6 @@ def output_size(layer: ConvolutionLayer, size: int) -> int:
     stride, pooling_stride = strides(layer)
     windows = -(-size // stride) if layer.padding == "same" else (size - layer.kernel) // stride + 1
     return (windows - layer.pooling) // pooling_stride + 1
-
-
-def pooled(image: jax.Array, size: int, kind: str, stride: int | None = None) -> jax.Array:
-    """Return the image with each size × size square replaced by its maximum or average; edges that do not fit go.
-
-    Squares lie side by side, or begin at every `stride`-th pixel.
-    """
-    if stride not in (None, size):
-        windows = patches(image, size, "valid", stride or size)
-        windows = windows.reshape(*windows.shape[:2], size**2, image.shape[-1])
-        return windows.max(2) if kind == "max" else windows.mean(2)
-    height, width, channels = image.shape
-    squares = image[: height // size * size, : width // size * size]
-    squares = squares.reshape(height // size, size, width // size, size, channels)
-    return squares.max((1, 3)) if kind == "max" else squares.mean((1, 3))
 
 
 class _Convolutional(eqx.Module):
@@ -443,14 +376,27 @@ class _Convolutional(eqx.Module):
         layers = []
         for layer, one in zip(model.convolutions, keys, strict=True):
             stride, _ = strides(layer)
-            layers.append(PatchConvolution(channels, layer.channels, layer.kernel, layer.padding, one, stride))
+            layers.append(
+                PatchConvolution(
+                    channels,
+                    layer.channels,
+                    layer.kernel,
+                    layer.padding,
+                    one,
+                    stride,
+                    tile=tile_size(layer, model.pool),
+                )
+            )
             height, width, channels = output_size(layer, height), output_size(layer, width), layer.channels
             require(min(height, width) >= 1, f"images of shape {shape} are too small for {model}.")
         self.convolutions, self.model = tuple(layers), model
         self.dense = _Dense(height * width * channels, model.hidden, outputs, model.activation, dense_key)
 
     def __call__(self, image: jax.Array) -> jax.Array:
+        activation = ACTIVATIONS[self.model.activation]
         for layer, description in zip(self.convolutions, self.model.convolutions, strict=True):
-            image = ACTIVATIONS[self.model.activation](layer(image))
-            image = pooled(image, description.pooling, self.model.pool, strides(description)[1])
+            if tile_size(description, self.model.pool) > 1:
+                image = activation(layer(image).max(2))  # the activation rises: the largest stays the largest
+            else:
+                image = pooled(activation(layer(image)), description.pooling, self.model.pool, strides(description)[1])
         return self.dense(image)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from seedscope import mechanisms
+from seedscope.chunk_shapes import choose_chunk_shape, gradient_part
 from seedscope.chunk_training import Job
 from seedscope.datasets.dataset import Dataset, Part
 from seedscope.errors import require, require_count
@@ -21,7 +22,6 @@ from seedscope.grid import Chunk, ChunkShape, Grid
 from seedscope.mechanisms import (
     CONVEX,
     DPSGD,
-    AugmentedOutputPerturbation,
     Guarantee,
     Mechanism,
     Relation,
@@ -33,11 +33,6 @@ from seedscope.scaling import FittedScaling, Scaling, default_scaling
 Probe = Literal["test", "neighbours", "spare", "train"]
 PROBES: tuple[Probe, ...] = ("test", "spare", "train", "neighbours")  # in this order: only the last can grow
 SINGULAR = {"neighbours": "neighbour"}  # the name of a part, as a coordinate
-WORK_PER_CHUNK = 1.5e10  # floating-point operations: about half a second on one core
-BYTES_PER_CHUNK = 64 << 20
-BYTES_PER_SEED = 512 << 20  # of records; then the neighbours that share a seed's batches are split up
-SEEDS_TOGETHER = 4
-MODELS_PER_SEED = 256  # neighbours × inits that share a seed's batches in one chunk
 
 
 @dataclass(frozen=True)
@@ -113,9 +108,7 @@ class Plan:
     @cached_property
     def setting(self) -> Setting:
         """What the mechanism's guarantee depends on."""
-        bound = self.fitted_scaling.norm_bound
-        with_bias = None if bound is None else float(np.hypot(bound, 1))
-        return Setting(len(self.data.base), with_bias, self.fitted_scaling.learned)
+        return Setting.of(len(self.data.base), self.fitted_scaling)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -203,7 +196,7 @@ class Plan:
     def identity(self) -> dict[str, Any]:
         """Return what makes this plan itself; growth in seeds or neighbours does not change it."""
         shape = self.data.features.shape[1:]
-        return {
+        identity = {
             "data": {"name": self.data.name, "fingerprint": self.data.fingerprint},
             "mechanism": _plain(mechanisms.describe(self.mechanism)),
             "model": self.model.identity(shape, self.data.classes),
@@ -219,11 +212,12 @@ class Plan:
             "watched": 0 if self.watched is None else len(self.watched[1]),
             **({} if self.traced is None else {"traced": len(self.traced)}),
         }
+        return _with_finite_numbers(identity)
 
     @cached_property
     def fingerprint(self) -> str:
         """A checksum of the identity."""
-        return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:16]
+        return fingerprint_of(self.identity())
 
     def description(self) -> dict[str, Any]:
         """Return the full description that is kept beside the models."""
@@ -322,8 +316,12 @@ def make_plan(
     records: Records | None = None,
     scaling: Scaling | None = None,
     chunk: ChunkShape | None = None,
+    memory: int | str | None = None,
 ) -> Plan:
-    """Return the plan for these choices, checked; `chunk` overrides the shape of chunks that would be chosen."""
+    """Return the plan for these choices, checked.
+
+    `chunk` overrides the shape of chunks that would be chosen, `memory` bounds it: bytes that a worker may use.
+    """
     from seedscope.models import Custom, as_model, logistic
 
     model = as_model(logistic() if model is None else model)
@@ -335,7 +333,7 @@ def make_plan(
         require(
             fixed, "a finished module has one initial point: use Grid(init='fixed') or pass a function key → module."
         )
-    return replace(plan, shape=chunk or choose_chunk_shape(plan))
+    return replace(plan, shape=chunk or choose_chunk_shape(plan, memory))
 
 
 def _check(plan: Plan) -> None:
@@ -359,7 +357,8 @@ def _check(plan: Plan) -> None:
 
 
 def _check_traces(plan: Plan) -> None:
-    """Raise unless the Fisher information of a step exists: noise, smooth clipping, a smooth network."""
+    """Raise unless the Fisher information of a step exists: noise, smooth clipping, a smooth network, no category."""
+    from seedscope.datasets.categories import few_valued, not_continuous
     from seedscope.smoothness import require_smooth
 
     mechanism, name = plan.mechanism, type(plan.mechanism).__name__
@@ -372,52 +371,9 @@ def _check_traces(plan: Plan) -> None:
     require(mechanism.rule == "sum", "fisher_traces need rule='sum': the mean's divisor depends on the batch.")
     require(len(plan.traced), "fisher_traces='neighbours' needs Grid(neighbours=…) or people; there are none.")  # type: ignore[arg-type]
     require_smooth(plan.model, plan.data.features.shape[1:], plan.data.classes)
-
-
-def gradient_part(mechanism: Any) -> Any:
-    """Return the mechanism that takes gradient steps: itself, or the SGD beneath an augmentation."""
-    return mechanism.sgd if isinstance(mechanism, AugmentedOutputPerturbation) else mechanism
-
-
-def choose_chunk_shape(plan: Plan) -> ChunkShape:
-    """Return a chunk of about half a second of work and bounded memory; small grids are cut into four."""
-    inits = len(plan.inits)
-    neighbours = min(len(plan.neighbours), max(1, MODELS_PER_SEED // inits))
-    probes = sum(len(index) for _, index, _ in plan.probe_parts())
-    outputs = 1 if plan.data.classes == 2 else plan.data.classes
-    checkpoints = len(plan.steps)
-    numbers = checkpoints * plan.parameters
-    numbers += probes * (outputs + 1) * (checkpoints if plan.records.scores_at_checkpoints else 1)
-    numbers += len(plan.norm_steps) * (len(plan.watched[1]) if plan.watched else 0)
-    numbers += checkpoints * (0 if plan.traced is None else len(plan.traced))
-    neighbours = max(1, min(neighbours, BYTES_PER_SEED // (4 * numbers * inits)))
-    blocks = -(-len(plan.neighbours) // neighbours)
-    neighbours = -(-len(plan.neighbours) // blocks)  # of even size: what pads the last block is trained for nothing
-    per_seed = neighbours * inits
-    by_memory = BYTES_PER_CHUNK // (4 * numbers * per_seed)
-    by_work = WORK_PER_CHUNK / (model_work(plan) * per_seed)
-    if by_work > 0.1 * SEEDS_TOGETHER:  # batched products are several times faster than those of a single seed
-        by_work = max(by_work, SEEDS_TOGETHER)
-    pair = min(by_memory, plan.grid.seeds) >= 2 and by_work > 0.1  # one seed's products take a slower way through XLA
-    seeds = int(max(1 + pair, min(by_memory, by_work, -(-plan.grid.seeds // 4))))
-    return ChunkShape(seeds, neighbours)
-
-
-def model_work(plan: Plan) -> float:
-    """Return roughly how many floating-point operations training one model takes."""
-    import jax
-
-    if isinstance(plan.mechanism, CONVEX):
-        return 60.0 * len(plan.data.base) * plan.parameters  # about ten Newton steps
-    sgd = gradient_part(plan.mechanism)
-    shape = plan.data.features.shape[1:]
-    network = plan.model.network(shape, plan.data.classes)
-    parameters = jax.eval_shape(network.init, jax.random.key(0))
-    one_row = jax.ShapeDtypeStruct((1, *shape), np.float32)
-    forward = jax.jit(network.apply).lower(parameters, one_row).cost_analysis() or {}
-    examples = sgd.steps * (sgd.batch_size + 1) + len(plan.norm_steps) * (len(plan.watched[1]) if plan.watched else 0)
-    work = 3.0 * examples * max(forward.get("flops", 0.0), 2.0 * plan.parameters)
-    return work if plan.traced is None else 3 * work
+    rows = plan.data.base.features
+    if rows.ndim == 2 and (categories := np.flatnonzero(few_valued(rows, least_share=0.0))).size:
+        raise not_continuous(f"feature {plan.data.feature_names[categories[0]]!r}", rows[:, categories[0]])
 
 
 @cache
@@ -435,6 +391,20 @@ def software_versions() -> dict[str, str]:
 def _plain(value: Any) -> Any:
     """Return the value as JSON gives it back, so that what was written and what is meant compare equal."""
     return json.loads(json.dumps(value, default=lambda one: one.item() if isinstance(one, np.generic) else str(one)))
+
+
+def fingerprint_of(identity: dict[str, Any]) -> str:
+    """Return the checksum of a plan's identity."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _with_finite_numbers(value: Any) -> Any:
+    """Return the value with infinite numbers as text, since JSON has none."""
+    if isinstance(value, dict):
+        return {name: _with_finite_numbers(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_with_finite_numbers(one) for one in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:

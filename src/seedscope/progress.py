@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def model_progress(what: str, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar of models trained, and yield the function (done, total) that moves it."""
+    """Yield the function (done, total) that moves a progress bar of models trained; its first call shows the bar."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -24,16 +24,31 @@ def model_progress(what: str, quiet: bool = False) -> Iterator[Callable[[int, in
         """The speed of this run, finished parts of earlier runs left out."""
 
         def render(self, task: Task) -> str:
-            fresh = task.completed - task.fields.get("before", 0)
-            return f"{fresh / task.elapsed:,.0f} models/s" if task.elapsed and fresh else "starting …"
+            return speed(task.completed, task.total, task.fields.get("before", 0), task.elapsed)
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), ModelsPerSecond(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
-        task = bar.add_task(what, total=None)
+    bar = Progress(*columns, console=Console(stderr=True), disable=quiet)
+    task = bar.add_task(what, total=None)
 
-        def move(done: int, total: int) -> None:
-            if bar.tasks[0].total is None:
-                bar.update(task, before=done)
-            bar.update(task, completed=done, total=total)
+    def move(done: int, total: int) -> None:
+        if bar.tasks[0].total is None:
+            bar.update(task, before=done)
+            bar.reset(task, total=total, completed=done)
+            bar.start()
+        bar.update(task, completed=done, total=total)
 
+    try:
         yield move
+    finally:
+        bar.stop()
+
+
+def speed(done: float, total: float | None, before: float, seconds: float | None) -> str:
+    """Return in words how fast models are trained.
+
+    >>> speed(30, 100, 10, 4.0), speed(10, 100, 10, 4.0), speed(100, 100, 100, 4.0)
+    ('5 models/s', 'starting …', 'all kept from before')
+    """
+    if total is not None and before >= total:
+        return "all kept from before"
+    return f"{(done - before) / seconds:,.0f} models/s" if seconds and done > before else "starting …"

@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from seedscope.errors import require, require_count
+from seedscope.layers import PatchConvolution, ScaleAndShift
 from seedscope.models import (
     Model,
     Network,
-    PatchConvolution,
-    ScaleAndShift,
     Shape,
     dense_layer,
     equinox_network,

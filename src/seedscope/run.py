@@ -1,30 +1,31 @@
-"""Trains a plan: its missing chunks go through joblib's processes, and each result is written once as it arrives."""
+"""Trains a plan: its missing chunks go to workers through joblib, and each result is written once as it arrives."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from seedscope.chunk_training import Arrays, Job, filed, train_chunk
+from seedscope.chunk_shapes import WORK_PER_CHUNK, model_work
 from seedscope.datasets.dataset import Dataset
+from seedscope.dispatch import configured_workers, on_cluster, outcomes
 from seedscope.ensemble import Ensemble
-from seedscope.errors import SeedscopeError, require_count
+from seedscope.errors import SeedscopeError, SeedscopeWarning, require, require_count
+from seedscope.estimates import Estimate, chunk_models, estimate
 from seedscope.grid import Chunk, Grid
 from seedscope.mechanisms import Mechanism
-from seedscope.plan import WORK_PER_CHUNK, Plan, Records, make_plan, model_work
+from seedscope.plan import Plan, Records, make_plan
 from seedscope.scaling import Scaling
-from seedscope.store import FolderStore, MemoryStore, Store, open_store, stored_chunk_shape
+from seedscope.store import FolderStore, MemoryStore, open_store, stored_chunk_shape
+from seedscope.workers import Failure
 
 Progress = Callable[[int, int], None]
+Announce = Callable[[Estimate], None]
 SMALL_CHUNKS = 6  # up to so many chunks' work, starting processes costs more than they save
-ATTEMPTS = 3
+SHOWN = 5  # so many failed chunks, or diverged seeds, are named
 
 
 def train(
@@ -37,15 +38,28 @@ def train(
     scaling: Scaling | None = None,
     store: str | Path | None = None,
     jobs: int | None = None,
+    cluster: str | None = None,
+    memory: int | str | None = None,
     verify: bool = False,
     progress: Progress | None = None,
+    announce: Announce | None = None,
 ) -> Ensemble:
     """Return the ensemble of models that a mechanism gives on a grid of seeds × neighbouring data sets.
 
     With `store`, a folder, what is trained is kept there: a run that was stopped goes on where it was, a larger grid
-    trains only what is new, and another plan is refused. `jobs` is the number of processes; by default all cores, or
-    none but this one for a small grid. `verify` reads what is stored first and trains again what is damaged.
-    `progress(done, total)` is called with numbers of models.
+    trains only what is new, and another plan is refused. A chunk of the grid that cannot be trained is tried three
+    times, then named in an error after all others are done and kept.
+
+    Args:
+        jobs: local processes; by default all cores, or none but this one for a small grid.
+        cluster: the address of a Dask scheduler, such as "tcp://10.0.0.1:8786", whose workers train instead. Where
+            neither is given and `joblib.parallel_config` names a backend, that one is used. The models' bits do not
+            depend on any of these.
+        memory: what a worker may use, in bytes or like "2GiB"; it bounds the chunks of a grid and decides only when a
+            store is made.
+        verify: read everything that is stored first; what is damaged is set aside and trained again.
+        progress: is called with the numbers of models done and of all.
+        announce: is called before training with what is left to do.
 
     >>> from seedscope import SGD, Grid, load, train
     >>> ensemble = train(load("breast-cancer"), SGD(steps=50), grid=Grid(seeds=3, neighbours=2))
@@ -53,111 +67,94 @@ def train(
     (3, 3, 1, 1, 31)
     """
     chunk = None if store is None else stored_chunk_shape(store)
-    plan = make_plan(data, mechanism, model, grid, records, scaling, chunk)
+    plan = make_plan(data, mechanism, model, grid, records, scaling, chunk, memory)
     if jobs is not None:
         require_count("jobs", jobs)
-    if store is None:
-        return Ensemble(train_into(MemoryStore(plan), plan, jobs, progress))
-    folder = open_store(store, plan)
-    with folder.locked():
-        if verify:
-            folder.verify()
-        return Ensemble(train_into(folder, plan, jobs, progress), folder.path)
+        require(cluster is None, "jobs is the number of local processes; leave it out with a cluster: all are used.")
+    with on_cluster(cluster):
+        if store is None:
+            return Ensemble(train_into(MemoryStore(plan), plan, jobs, progress, announce))
+        folder = open_store(store, plan)
+        with folder.locked():
+            folder.set_aside_half_written()
+            if verify:
+                folder.verify()
+            return Ensemble(train_into(folder, plan, jobs, progress, announce), folder.path)
 
 
-def train_into(store: MemoryStore | FolderStore, plan: Plan, jobs: int | None, progress: Progress | None) -> Any:
+def train_into(
+    store: MemoryStore | FolderStore,
+    plan: Plan,
+    jobs: int | None,
+    progress: Progress | None = None,
+    announce: Announce | None = None,
+) -> Any:
     """Train what a store is missing and return its records."""
     missing = store.missing()
+    jobs = jobs or default_jobs(plan, len(missing))
+    if announce:
+        announce(estimate(plan, missing, jobs, store.chunk_seconds(), getattr(store, "path", None)))
     done = plan.models - sum(chunk_models(plan, one) for one in missing)
     if progress:
         progress(done, plan.models)
-    for chunk, records in results(plan, store, missing, jobs or default_jobs(plan, len(missing))):
-        store.write(chunk, records)
-        done += chunk_models(plan, chunk)
-        if progress:
-            progress(done, plan.models)
+    untried, failed = set(missing), dict[Chunk, Failure]()
+    with closing(outcomes(plan, missing, jobs)) as found:
+        for chunk, outcome in found:
+            untried.discard(chunk)
+            if isinstance(outcome, Failure):
+                failed[chunk] = outcome
+                continue
+            store.write(chunk, outcome.records, outcome.seconds)
+            done += chunk_models(plan, chunk)
+            if progress:
+                progress(done, plan.models)
+    warn_of_divergence(store.diverged())
+    if failed:
+        raise failures_error(plan, failed, len(untried), kept=isinstance(store, FolderStore))
     return store.dataset()
 
 
-def results(plan: Plan, store: Store, missing: list[Chunk], jobs: int) -> Iterator[tuple[Chunk, Arrays]]:
-    """Yield each missing chunk with its records as they finish; killed workers are replaced a few times."""
-    if jobs == 1 or len(missing) <= 1:
-        for chunk in missing:
-            yield chunk, train_chunk(plan.job, *plan.chunk_coordinates(chunk))
-        return
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    for attempt in range(ATTEMPTS):
-        try:
-            yield from _parallel_results(plan, store.missing() if attempt else missing, jobs)
-            return
-        except TerminatedWorkerError:
-            if attempt == ATTEMPTS - 1:
-                raise SeedscopeError(
-                    f"worker processes were killed {ATTEMPTS} times, likely for lack of memory; run the same again "
-                    "with fewer jobs: finished chunks of a store are kept."
-                ) from None
-
-
-def _parallel_results(plan: Plan, chunks: list[Chunk], jobs: int) -> Iterator[tuple[Chunk, Arrays]]:
-    """Yield chunks with their records from worker processes, in the order in which they finish."""
-    from joblib import Parallel, delayed, parallel_config
-
-    processes = parallel_config("loky", n_jobs=min(jobs, len(chunks)), initializer=prepare_worker)
-    with tempfile.TemporaryDirectory(prefix="seedscope-") as folder, processes:
-        job = filed(plan.job, Path(folder))
-        tasks = (delayed(_train_named)(job, chunk, *plan.chunk_coordinates(chunk)) for chunk in chunks)
-        options = {"return_as": "generator_unordered", "pre_dispatch": "2*n_jobs", "batch_size": 1, "max_nbytes": None}
-        yield from Parallel(**options)(tasks)
-
-
-def _train_named(job: Job, chunk: Chunk, seeds: np.ndarray, neighbours: np.ndarray) -> tuple[Chunk, Arrays]:
-    """Return the chunk with its records: results arrive in any order."""
-    return chunk, train_chunk(job, seeds, neighbours)
-
-
-def prepare_worker() -> None:
-    """Prepare a worker process, and let it end with the process that started it."""
-    prepare_process()
-    threading.Thread(target=leave_with, args=(os.getppid(),), daemon=True).start()
-
-
-def leave_with(parent: int) -> None:
-    """End this process soon after its parent has gone: a killed run leaves no workers behind."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
-
-
-def prepare_process() -> None:
-    """Make JAX single-threaded, if it has not started yet, and let processes share what they compile."""
-    os.environ.setdefault("NPROC", "1")
-    import jax
-
-    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-        jax.config.update("jax_compilation_cache_dir", str(compilation_cache()))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-def compilation_cache() -> Path:
-    """Return the folder in which compiled functions are kept for the next process."""
-    root = (
-        os.environ.get("SEEDSCOPE_CACHE")
-        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seedscope"
-    )
-    return Path(root) / "compiled"
-
-
 def default_jobs(plan: Plan, chunks: int) -> int:
-    """Return 1 for a small grid, otherwise the number of cores."""
+    """Return the workers that joblib is configured with; otherwise 1 for a small grid, or the number of cores."""
+    if (configured := configured_workers()) is not None:
+        return configured
     per_chunk = model_work(plan) * plan.shape.seeds * plan.shape.neighbours * len(plan.inits)
     small = chunks * per_chunk <= SMALL_CHUNKS * WORK_PER_CHUNK
     return 1 if small else os.cpu_count() or 1
 
 
-def chunk_models(plan: Plan, chunk: Chunk) -> int:
-    """Return how many models of the grid a chunk holds."""
+def failures_error(plan: Plan, failed: Mapping[Chunk, Failure], untried: int, kept: bool) -> SeedscopeError:
+    """Return the error that names the chunks that could not be trained, each with its own error."""
+    named = [f"{_described(plan, chunk)}: {one.error} (at {one.where})" for chunk, one in failed.items()]
+    more = f"; and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+    skipped = f" All failed alike, so {untried} others were not tried." if untried else ""
+    rest = (
+        "The others are kept: run the same again to train only these." if kept else "Give a store to keep the others."
+    )
+    error = SeedscopeError(
+        f"{len(failed)} of the grid's chunks could not be trained: {'; '.join(named[:SHOWN])}{more}.{skipped} {rest}"
+    )
+    error.__cause__ = RuntimeError(next(iter(failed.values())).traceback)
+    return error
+
+
+def _described(plan: Plan, chunk: Chunk) -> str:
+    """Return a chunk's name with its seeds and neighbours."""
     seeds = plan.shape.seed_slice(chunk, plan.grid.seeds)
     neighbours = plan.shape.neighbour_slice(chunk, len(plan.neighbours))
-    return (seeds.stop - seeds.start) * (neighbours.stop - neighbours.start) * len(plan.inits)
+    places = f"seeds {seeds.start}–{seeds.stop - 1}, data sets {neighbours.start}–{neighbours.stop - 1}"
+    return f"chunk {chunk.name} ({places})"
+
+
+def warn_of_divergence(seeds: list[int]) -> None:
+    """Warn where models have weights that are not numbers, and name their seeds."""
+    if not seeds:
+        return
+    more = f" and {len(seeds) - SHOWN} more" if len(seeds) > SHOWN else ""
+    named = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:SHOWN]))}{more}"
+    warnings.warn(
+        f"training diverged: {named} gave models whose weights are not finite numbers, and so are their results; "
+        "lower the learning rate, or clip.",
+        SeedscopeWarning,
+        stacklevel=3,
+    )

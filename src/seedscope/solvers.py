@@ -1,9 +1,9 @@
 """Batched Newton for regularised logistic regression: thousands of tilted objectives on the same rows at once.
 
-Minimises, for each model m, `mean_i log(1 + exp(−±x_i·w)) + ½ Σ_j penalty_j w_j² + tilt_m·w` in float64. The
-Hessians of all models are one matrix product of their weights s(1−s) with the rows' outer products. Where a full step
-does not shrink the gradient, its length is searched for along the same line, which makes Newton converge from anywhere
-and costs no further matrix product.
+Minimises, for each model m, `mean_i log(1 + exp(−±x_i·w)) + ½ Σ_j penalty_j w_j² + tilt_m·w` in float64. With few
+features the Hessians of all models are one matrix product of their weights s(1−s) with the rows' outer products; with
+more, steps are found by conjugate gradients for all models at once. Where a full step does not shrink the gradient, its
+length is searched for along the same line, which makes Newton converge from anywhere at no further matrix product.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 from seedscope.errors import SeedscopeError
 
 ITERATIONS = 200
-SECANTS = 5
+SECANTS, FLAT = 20, 0.1  # a step's length is searched for until the slope there is this share of the first one
 CONJUGATE_STEPS = 20
 LOOSE, TIGHT, NEAR = 0.1, 0.03, 1e-4  # what conjugate gradients leave of gradients: above the norm NEAR, and below
 SHRINKAGE = 0.7  # a full step is kept if it shrinks the gradient's norm at least by this factor
 BLOCK_ELEMENTS = 1 << 18  # models × rows worked on together: a few MB, to stay in cache
 MODELS_TOGETHER = 64  # at least, where a shared Hessian costs as much as many models' gradients
-OUTER_BYTES = 256 << 20  # more memory than this for the outer products, and one Hessian serves a block of models
+OUTER_BYTES, OUTER_WIDTH = 256 << 20, 16  # beyond this memory or width, steps come from conjugate gradients
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class LogisticProblem:
         return _State(weights, margins, gradients, scores, norms, norms)
 
     def _newton_steps(self, state: _State) -> np.ndarray:
-        """Return the Newton steps [model, weight]: exact, or by conjugate gradients where Hessians would not fit."""
+        """Return the Newton steps [model, weight]: from all Hessians, or by conjugate gradients."""
         if self._outer is None:
             return self._conjugate_gradients(state)
         return np.linalg.solve(self._hessians(state.curvatures), state.gradients[..., None])[..., 0]
@@ -210,7 +210,8 @@ class LogisticProblem:
 
     def _hessian(self, curvature: np.ndarray) -> np.ndarray:
         """Return the Hessian for one curvature per row, from products in float32."""
-        return ((self._quick_rows * curvature[:, None]).T @ self._quick_rows).astype(float) + np.diag(self.penalty)
+        rows = self._quick_rows
+        return ((rows * curvature[:, None]).T @ rows).astype(float) + np.diag(self.penalty)
 
     def _copy_rows(self) -> None:
         """Keep copies of many rows that are faster to multiply by: transposed, and in the precision of the steps."""
@@ -221,8 +222,8 @@ class LogisticProblem:
         self._quick_columns = self._columns.astype(np.float32)
 
     def _outer_fits(self) -> bool:
-        """Whether the outer products of all rows fit into their share of memory."""
-        return 8 * self.examples * len(self._upper[0]) <= OUTER_BYTES
+        """Whether the outer products of all rows are few and fit into their share of memory."""
+        return self.width <= OUTER_WIDTH and 8 * self.examples * len(self._upper[0]) <= OUTER_BYTES
 
     def _outer_products(self) -> np.ndarray:
         """Return the upper triangles of the rows' outer products [row, pair]."""
@@ -243,12 +244,15 @@ def _false_position(
 
     The value of an end that stays is halved (the Illinois rule), so that both ends close in.
     """
+    enough = FLAT * np.abs(below)
     for _ in range(SECANTS):
         middle = low + (high - low) * below / np.where(below < above, below - above, -1.0)
         value = rising(middle)
         left = value < 0
         low, high = np.where(left, middle, low), np.where(left, high, middle)
         below, above = np.where(left, value, below / 2), np.where(left, above / 2, value)
+        if (np.abs(value) <= enough).all():
+            break
     return middle
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import seedscope as ss
 from seedscope.audit import audit
+from seedscope.audit.people import shown_people
 from seedscope.errors import SeedscopeError
 
 
@@ -63,6 +64,33 @@ def test_random_labels_are_a_coin_toss_and_clear_classes_are_not() -> None:
     assert float(noise.arbitrary_share) > 0.5 > 0.1 > float(sure.arbitrary_share)
 
 
+def test_disagreement_is_twice_the_chance_to_differ_for_any_number_of_classes() -> None:
+    draw = np.random.default_rng(0)
+    features, labels = draw.normal(size=(90, 3)), np.arange(90) % 3
+    groups = {"team": np.where(np.arange(90) % 2, "a", "b")}
+    data = ss.from_arrays(features, labels, groups=groups)
+    ensemble = ss.train(data, ss.SGD(steps=20, batch_size=8), grid=ss.Grid(seeds=30), jobs=1)
+    level = audit(ensemble).levels[0]
+    decided = ensemble.base_scores("test").argmax(-1)
+    differ = np.mean([decided[i] != decided[j] for i in range(30) for j in range(30) if i != j], axis=0)
+    np.testing.assert_allclose(level.multiplicity.disagreement, 2 * differ, atol=1e-12)
+    assert float(level.arbitrary_share) == np.mean(differ >= 0.25)
+    assert level.multiplicity.mean.lower <= float(level.multiplicity.mean) <= level.multiplicity.mean.upper
+    team = level.multiplicity.groups["team"]
+    member = data.test.groups["team"] == "a"
+    assert float(team["a"].disagreement) == pytest.approx(2 * differ[member].mean())
+
+
+def test_too_few_models_to_know_are_no_reason_to_release() -> None:
+    clear = np.random.default_rng(0).normal(size=(120, 2))
+    clear[:, 0] += 9 * np.sign(clear[:, 0])
+    data = ss.from_arrays(clear, (clear[:, 0] > 0).astype(int))
+    few, many = (audit(ss.train(data, ss.SGD(steps=50), grid=ss.Grid(seeds=n), jobs=1)).verdict for n in (3, 200))
+    assert few.tone == "talk"
+    assert "train more first, 3 re-trainings" in few.headline
+    assert many.tone == "release"
+
+
 def test_duplicated_people_are_hidden_better_than_single_ones() -> None:
     draw = np.random.default_rng(1)
     features = draw.normal(size=(80, 4))
@@ -106,6 +134,23 @@ def test_every_input_row_has_its_row_in_the_original_order(objective: tuple[ss.E
     assert table.loc[table["part"] == "test", "epsilon_upper (ε = 4)"].isna().all()
 
 
+def test_a_page_too_small_for_everybody_has_the_audited_the_extremes_and_a_random_rest(
+    objective: tuple[ss.Ensemble, ...],
+) -> None:
+    levels = audit(*objective).levels
+    shown, words = shown_people(levels, limit=48)
+    assert len(shown) == len(set(shown)) == 48
+    assert set(levels[0].audited) <= set(shown)
+    for level in levels:
+        order = level.tested[np.argsort(-level.multiplicity.disagreement, kind="stable")]
+        assert {*order[:6], *order[-6:]} <= set(shown)
+    assert "the 10 people audited, the 6 most and the 6 least arbitrary" in words
+    assert "drawn at random" in words
+    everybody, words = shown_people(levels)
+    assert set(everybody) == {*levels[0].tested, *levels[0].audited}
+    assert words.startswith("Everybody")
+
+
 def test_a_person_without_analysis_has_empty_cells_not_zeros(objective: tuple[ss.Ensemble, ...]) -> None:
     table = audit(objective[0]).individuals
     unscored = table[table["disagreement"].isna()]
@@ -120,6 +165,14 @@ def test_the_same_seed_gives_the_same_numbers(objective: tuple[ss.Ensemble, ...]
     for report in (first, second):
         report["provenance"].pop("made")
     assert first == second
+
+
+def test_the_audit_can_be_called_by_its_public_name_again_and_again(objective: tuple[ss.Ensemble, ...]) -> None:
+    import seedscope.audit
+
+    first, second = ss.audit(objective[0]), ss.audit(objective[0])
+    assert first.verdict == second.verdict
+    assert seedscope.audit.audit(objective[0]).verdict == first.verdict
 
 
 def test_a_pair_takes_seeds_from_the_base_and_neighbours_from_the_shadows() -> None:

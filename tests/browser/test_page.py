@@ -125,7 +125,11 @@ def exact(row: dict[str, Any]) -> dict[str, Any]:
 
 def floats(row: dict[str, Any]) -> dict[str, float]:
     """Return a row's measured numbers, of which the page keeps six digits."""
-    measured = ("disagreement", "membership", "epsilon_lower", "epsilon_upper")
+    measured = [
+        "disagreement",
+        "membership",
+        *(f"epsilon_{side}" for side in ("lower", "upper", "statistical", "estimate")),
+    ]
     return {name: row[name] for name in measured if row[name] is not None}
 
 
@@ -453,3 +457,41 @@ def test_the_public_page_opens_and_says_what_is_guaranteed(show):
     assert REPORT["levels"][0]["guarantee"]["meaning"] in text
     assert "P-000" not in text
     assert opened.page.evaluate("document.documentElement.scrollWidth") == NARROW
+
+
+def test_a_bug_in_the_training_comes_before_everything_else(show):
+    alarm = f"ε = 1: the attack proves too much {HOSTILE[0]}"
+    for width in (WIDE, NARROW):
+        opened = show({**REPORT, "alarms": [alarm]}, width)
+        told = opened.page.get_by_role("alert")
+        assert told.inner_text() == f"Bug in the training. {alarm}"
+        assert told.bounding_box()["y"] < opened.page.locator("#headline").bounding_box()["y"]
+        assert opened.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert show(REPORT).page.get_by_role("alert").count() == 0
+
+
+def test_a_person_shows_every_side_of_their_privacy_with_its_kind(show):
+    opened = show(REPORT, hash="#person-3")
+    told = {
+        one.locator("h3").inner_text(): one.locator(".kind").inner_text()
+        for one in opened.page.locator("#person-numbers article").all()
+        if one.locator(".kind").count()
+    }
+    assert told["Own ε"] == "estimate"
+    assert told["Own ε at most"] == told["ε shown by attack"] == "statistical 95 %"
+    assert told["ε guaranteed"] == "proved"
+    estimates = PEOPLE["levels"][0]["epsilon_estimate"]
+    place = 1 + sum(one is not None and one > estimates[3] for one in estimates)
+    own = opened.page.locator("#person-numbers article").filter(has_text="Own ε").first
+    assert f"Rank {place}" in own.inner_text()
+
+
+def test_a_report_without_the_newer_columns_opens_all_the_same(show):
+    newer = ("epsilon_statistical", "epsilon_estimate", "rank_epsilon_estimate", "ranked")
+    levels = [{name: one for name, one in level.items() if name not in newer} for level in PEOPLE["levels"]]
+    older = changed(REPORT, "people.levels", levels)
+    for level in older["levels"]:
+        del level["sandwich"]
+    opened = show(older, hash="#person-3")
+    assert opened.page.locator("#person").is_visible()
+    assert "Own ε" not in opened.page.locator("#table thead").inner_text()

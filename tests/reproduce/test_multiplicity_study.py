@@ -11,6 +11,7 @@ import pytest
 import seedscope as ss
 from seedscope.mechanisms import Setting
 from seedscope.reproduce import multiplicity as study
+from seedscope.reproduce import multiplicity_images as images
 from seedscope.reproduce.comparison import paper_numbers
 from seedscope.reproduce.multiplicity_models import (
     EPSILONS,
@@ -185,3 +186,63 @@ def test_the_youngest_face_the_most_arbitrariness_in_contraception():
     outcome = table_outcome(Cell("contraception", 2.5, study.PAPER, 1000))
     means = {row["group"]: row["mean"] for row in study.group_rows([outcome])}
     assert means["16–30"] > means["31–40"] + 0.05  # AD §5.4
+
+
+def test_edges_of_one_direction_have_their_energy_there_and_rows_norm_one():
+    step = np.zeros((1, 28, 28, 1))
+    step[:, :, 14:] = 1  # brighter to the right
+    rows = images.edge_energies(np.concatenate([step, np.transpose(step, (0, 2, 1, 3))]))
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
+    assert rows.mean(1) == pytest.approx(0, abs=1e-6)
+    assert rows.reshape(2, 49, 8).sum(1).argmax(1).tolist() == [0, 2]  # to the right; down
+
+
+def test_features_of_an_image_do_not_depend_on_other_images():
+    drawn = np.random.default_rng(0).random((5, 32, 32, 3))
+    assert np.array_equal(images.edge_energies(drawn)[2:3], images.edge_energies(drawn[2:3]))
+
+
+@pytest.fixture(scope="module")
+def private_digits():
+    """Return outcomes of DP-SGD at a small and a large ε on digits that are always there."""
+    return [images.image_outcome(ss.load("digits"), epsilon, 8, jobs=1) for epsilon in (0.5, 8.0)]
+
+
+def test_private_training_has_the_epsilon_of_its_row():
+    data = ss.load("digits")
+    mechanism = images.private_training(data, 2.22)
+    assert mechanism.guarantee(Setting(len(data.base), 1.0)).epsilon.value == pytest.approx(2.22, rel=1e-3)
+    assert mechanism.delta == images.DELTA
+
+
+def test_disagreement_by_dpsgd_is_that_of_ten_binary_classifiers(private_digits):
+    ensemble = ss.train(
+        ss.load("digits"), images.private_training(ss.load("digits"), 8.0), grid=ss.Grid(8),
+        records=ss.Records(probes=("test",)), scaling=ss.Unscaled(), jobs=1,
+    )  # fmt: skip
+    decided = ensemble.scores.values[:, 0, 0].argmax(-1)
+    by_class = [ss.multiplicity.disagreement(decided == digit) for digit in range(10)]
+    assert private_digits[1].disagreement == pytest.approx(np.mean(by_class, axis=0))
+
+
+def test_more_privacy_by_dpsgd_is_less_accurate_and_more_arbitrary(private_digits):
+    noisy, clear = private_digits
+    assert noisy.accuracy.mean() < clear.accuracy.mean()
+    assert noisy.disagreement.mean() > clear.disagreement.mean()
+
+
+def test_rows_by_dpsgd_stand_beside_the_papers_cifar_only(private_digits):
+    cifar = replace(private_digits[0], data="cifar10-small", epsilon=2.22)
+    rows = {row.quantity: row for row in images.image_rows(cifar, study.PUBLISHED)}
+    assert (rows["accuracy mean"].paper, rows["disagreement 95 pctl"].paper) == (65.38, 0.81)
+    assert all(row.paper is None for row in images.image_rows(replace(cifar, data="mnist"), study.PUBLISHED))
+
+
+@pytest.mark.paper_data
+def test_dpsgd_on_images_is_more_arbitrary_the_more_private_as_in_the_paper(tmp_path):
+    found = study.run("small", ["cifar10-small"], tmp_path, jobs=2, quiet=True)
+    ours = {(row.setting, row.quantity): row.ours for row in found.comparisons if row.data == "cifar10-small"}
+    assert ours["ε=2.22", "disagreement mean"] > ours["ε=5.59", "disagreement mean"]
+    assert ours["ε=2.22", "accuracy mean"] < ours["ε=5.59", "accuracy mean"]
+    assert ours["ε=5.59", "accuracy mean"] > 45
+    assert "figure-3-dpsgd" in found.charts

@@ -7,6 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
+from seedscope.analyses import reconstruction as rc
 from seedscope.errors import SeedscopeError
 from seedscope.models import CNN, StridedLayer
 from seedscope.reproduce import reconstruction as study
@@ -15,6 +16,8 @@ from seedscope.reproduce.reconstruction import networks
 from seedscope.reproduce.reconstruction.network_figures import frontier, sample_chart
 from seedscope.reproduce.reconstruction.pictures import data_uri, picture_rows
 from small_data import images
+
+WAYS = ("as printed", "corrected")
 
 
 def decoded(uri):
@@ -61,17 +64,18 @@ def test_networks_train_once_and_draw_their_trade_off(tmp_path, monkeypatch):
     model = CNN((StridedLayer(2, 4, "same", 2, stride=2),), activation="tanh", pool="average")
     monkeypatch.setattr(networks.ss, "load", lambda name: images(40, 9), raising=False)
     monkeypatch.setitem(networks.MODELS, "mnist", lambda: model)
-    sweep = networks.Sweep("mnist", 30, 6, (2, 4), (5.0,), (1.0,), (0.1,), 2)
+    sweep = networks.Sweep("mnist", 30, 4, 6, (2, 4), (5.0,), (2.0,), (0.1,), 2)
     monkeypatch.setitem(study.SWEEPS, ("mnist", "small"), sweep)
     part = study.study_trade_off("small", tmp_path, 1, True)
-    assert len(part.comparisons) == 5 + 2 * 8
+    assert len(part.comparisons) == 6 + 2 * 9
     again = study.study_trade_off("small", tmp_path, 1, True)
     assert [one.ours for one in again.comparisons] == pytest.approx([one.ours for one in part.comparisons], nan_ok=True)
-    bounds = {one.quantity: one.ours for one in part.comparisons if one.setting.startswith("σ=5, C=1, ρ=0.1, T=4")}
-    assert bounds["error bound: RDP corrected"] < bounds["error bound: RDP as printed"]
-    assert (
-        bounds["error bound: dFIL, worst record, κ proved"] <= bounds["error bound: dFIL, worst record, κ of the paper"]
-    )
+    bounds = {one.quantity: one.ours for one in part.comparisons if one.setting.startswith("σ=5, C=2, ρ=0.1, T=4")}
+    assert bounds["error bound: RDP, corrected"] < bounds["error bound: RDP, as printed"]
+    kappas = rc.amplification_estimate(5.0, 0.2, 1e-5, "subset", classical=True), rc.amplification_proved(5.0, 0.2)
+    for record in ("worst", "median"):
+        printed, corrected = (bounds[f"error bound: dFIL of the {record} record, {one}"] for one in WAYS)
+        assert printed * 4 * kappas[0] == pytest.approx(corrected * kappas[1])  # 1/σ² as printed, 1/(σC)² corrected
     part.charts["figure-5-trade-off"].save(str(tmp_path / "five.svg"))
     last = list(networks.network_outcomes(sweep, tmp_path, 1, True))[-1]
     sample_chart(last, sweep).save(str(tmp_path / "six.svg"))

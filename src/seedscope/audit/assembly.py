@@ -12,17 +12,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seedscope.audit import people as people_module
+from seedscope.audit.groups import group_comparisons
 from seedscope.audit.levels import ARBITRARY, Level, examine
+from seedscope.audit.plain import number_or_none, plain_list
+from seedscope.audit.relations import relations
 from seedscope.audit.verdict import Verdict, preferred, verdict
-from seedscope.audit.words import GLOSSARY, NOTICE, RELATIONS, describe_mechanism, describe_model
+from seedscope.audit.words import (
+    GLOSSARY,
+    NOTICE,
+    RELATIONS,
+    describe_mechanism,
+    describe_model,
+    guarantee_meaning,
+)
+from seedscope.datasets.dataset import Dataset
 from seedscope.ensemble import Ensemble
 from seedscope.errors import require
 from seedscope.number import Number
-from seedscope.statistics import spearman
 
 if TYPE_CHECKING:
     import pandas
 
+Stored = Ensemble | str | Path
 FORMAT, VERSION = "seedscope-report", 1
 
 
@@ -39,6 +50,12 @@ class Audit:
     def verdict(self) -> Verdict:
         """Release, change the noise, or talk to these people first; why; and the three numbers that matter."""
         return verdict(self.levels)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What must not be overlooked: upper bounds that an attack beats, so that the training must have a bug."""
+        found = [(level.label, level.sandwich.broken) for level in self.levels if level.sandwich]
+        return tuple(f"{label}: {sentence}" for label, broken in found for sentence in broken)
 
     @cached_property
     def individuals(self) -> pandas.DataFrame:
@@ -73,26 +90,45 @@ class Audit:
         return f"<h3>{escape(self.verdict.headline)}</h3><table>{rows}</table>"
 
 
-def audit(*ensembles: Ensemble | tuple[Ensemble, Ensemble], confidence: float = 0.95, command: str = "") -> Audit:
+def audit(
+    *ensembles: Stored | tuple[Stored, Stored],
+    data: Dataset | None = None,
+    confidence: float = 0.95,
+    command: str = "",
+) -> Audit:
     """Return the audit of one ensemble, or of several privacy levels of the same data.
 
     Runs every analysis that the records permit and says why it left another out. Nothing is trained.
 
     Args:
         ensembles: one for each privacy level, with scores on the test part, and with neighbours for membership; or a
-            pair: many seeds on the base, and fewer seeds with neighbours.
+            pair: many seeds on the base, and fewer seeds with neighbours. A folder's name opens what is stored there.
+        data: what they were trained on, for the bounds on reconstruction; the rest needs no rows.
         confidence: of all intervals.
         command: how to run it again, for the report.
     """
-    pairs = [one if isinstance(one, tuple) else (one, None) for one in ensembles]
+    pairs = [_pair(one) for one in ensembles]
     require(len(pairs) > 0, "an audit needs at least one ensemble.")
     prints = {one.description["data"]["fingerprint"] for pair in pairs for one in pair if one is not None}
     require(len(prints) == 1, "the ensembles of one audit must be of the same data, these are of different data.")
-    levels = tuple(examine(base, shadows, confidence=confidence) for base, shadows in pairs)
+    require(
+        data is None or data.fingerprint in prints, "data must be what the ensembles were trained on; they were not."
+    )
+    levels = tuple(examine(base, shadows, data=data, confidence=confidence) for base, shadows in pairs)
     labels = [level.label for level in levels]
     require(len(set(labels)) == len(labels), f"each privacy level must be there once, got {', '.join(labels)}.")
     made = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Audit(levels, confidence, command, made)
+
+
+def _pair(given: Stored | tuple[Stored, Stored]) -> tuple[Ensemble, Ensemble | None]:
+    """Return the ensemble on the base and, where they are apart, that with neighbours."""
+    return (_opened(given[0]), _opened(given[1])) if isinstance(given, tuple) else (_opened(given), None)
+
+
+def _opened(ensemble: Stored) -> Ensemble:
+    """Return the ensemble, opened if it is a folder's name."""
+    return Ensemble.open(ensemble) if isinstance(ensemble, str | Path) else ensemble
 
 
 def _whole(audit: Audit) -> dict[str, Any]:
@@ -102,12 +138,13 @@ def _whole(audit: Audit) -> dict[str, Any]:
         "version": VERSION,
         "public": False,
         "title": f"Audit of {_description(audit)['data']['name']}",
+        "alarms": list(audit.alarms),
         "audited": _audited(audit),
         "verdict": _verdict(audit.verdict),
         "levels": [_level(level) for level in audit.levels],
         "people": _people(audit),
-        "groups": _groups(audit),
-        "relations": _relations(audit),
+        "groups": group_comparisons(audit.levels),
+        "relations": relations(preferred(audit.levels)),
         "left_out": [{"analysis": one.analysis, "reason": one.reason} for one in _left_out(audit)],
         "provenance": _provenance(audit),
         "glossary": [{"term": term, "meaning": meaning} for term, meaning in GLOSSARY.items()],
@@ -133,7 +170,7 @@ def _public(audit: Audit) -> dict[str, Any]:
                 "label": one.label,
                 "epsilon": one.proved_epsilon,
                 "delta": one.guarantee["delta"],
-                "guarantee": one.guarantee,
+                "guarantee": _guarantee(one),
             }
             for one in audit.levels
         ],
@@ -172,7 +209,7 @@ def _audited(audit: Audit) -> dict[str, Any]:
 def _verdict(found: Verdict) -> dict[str, Any]:
     """Return the verdict as plain values."""
     numbers = [
-        {"name": one.name, "number": _number(one.number), "meaning": one.meaning, "show": one.show}
+        {"name": one.name, "number": number_or_none(one.number), "meaning": one.meaning, "show": one.show}
         for one in found.numbers
     ]
     return {
@@ -191,27 +228,70 @@ def _level(level: Level) -> dict[str, Any]:
         "label": level.label,
         "epsilon": level.proved_epsilon,
         "delta": level.guarantee["delta"],
-        "guarantee": level.guarantee,
-        "accuracy": _number(level.accuracy),
+        "guarantee": _guarantee(level),
+        "accuracy": number_or_none(level.accuracy),
         "accuracy_smallest": float(level.accuracies.min()),
         "accuracy_largest": float(level.accuracies.max()),
-        "mean_disagreement": _number(level.multiplicity.mean),
-        "arbitrary_share": _number(level.arbitrary_share),
-        "attack_advantage": None if tests is None else _number(tests.set_advantage),
-        "epsilon_lower": None if tests is None else _number(tests.set_epsilon_lower),
+        "mean_disagreement": number_or_none(level.multiplicity.mean),
+        "arbitrary_share": number_or_none(level.arbitrary_share),
+        "attack_advantage": None if tests is None else number_or_none(tests.set_advantage),
+        "epsilon_lower": None if tests is None else number_or_none(tests.set_epsilon_lower),
         "epsilon_lower_ceiling": None if tests is None else tests.ceiling,
         "intrinsic": None if intrinsic is None else _intrinsic(intrinsic),
-        "roc": None if tests is None else {
-            "false_positive_rate": _plain(tests.roc_false_positive_rate),
-            "true_positive_rate": _plain(tests.roc_true_positive_rate),
-        },
-    }  # fmt: skip
+        "sandwich": _sandwich(level),
+        "roc": _roc(level),
+    }
+
+
+def _guarantee(level: Level) -> dict[str, Any]:
+    """Return the guarantee with what it means for a person."""
+    words = {
+        "relation": RELATIONS[level.guarantee["relation"]],
+        "meaning": guarantee_meaning(level.proved_epsilon, level.guarantee["delta"]),
+    }
+    return level.guarantee | words
+
+
+def _sandwich(level: Level) -> dict[str, Any] | None:
+    """Return both sides of privacy: what the attack proves, and each kind of upper bound."""
+    found, own = level.sandwich, level.per_instance
+    if found is None:
+        return None
+    return {
+        "holds": found.holds,
+        "could_fail": found.could_fail,
+        "sentence": found.sentence,
+        "relation": RELATIONS[level.attack_relation],
+        "largest_statistical": None
+        if own is None
+        else _largest(own.epsilon_statistical, "statistical", own.confidence),
+        "largest_estimate": None if own is None else _largest(own.epsilon, "estimate", None),
+    }
+
+
+def _largest(values: np.ndarray, kind: Any, confidence: float | None) -> dict[str, Any] | None:
+    """Return the largest of people's values as a number of that kind; None where nobody has one."""
+    known = values[np.isfinite(values)]
+    return number_or_none(Number(float(known.max()), kind, confidence=confidence)) if len(known) else None
+
+
+def _roc(level: Level) -> dict[str, Any] | None:
+    """Return the attack's curve, with the guarantee's limit where there is one."""
+    tests = level.membership
+    if tests is None:
+        return None
+    curve = {
+        "false_positive_rate": plain_list(tests.roc_false_positive_rate),
+        "true_positive_rate": plain_list(tests.roc_true_positive_rate),
+    }
+    limit = level.true_positive_limit(tests.roc_false_positive_rate)
+    return curve if limit is None else curve | {"true_positive_limit": plain_list(limit)}
 
 
 def _intrinsic(found: Any) -> dict[str, Any]:
     """Return the intrinsic analysis' numbers."""
     names = ("sensitivity_bound", "sensitivity_strict", "variability_flat", "variability_eigen", "epsilon_strict")
-    return {name: _number(one) for name in names if (one := getattr(found, name)) is not None}
+    return {name: number_or_none(one) for name in names if (one := getattr(found, name)) is not None}
 
 
 def _people(audit: Audit) -> dict[str, Any]:
@@ -224,7 +304,7 @@ def _people(audit: Audit) -> dict[str, Any]:
         "total": int(ensemble.dataset.sizes["person"]),
         "shown": len(shown),
         "selection": selection,
-        "kinds": _kinds(audit.confidence),
+        "kinds": _kinds(audit),
         "id": ensemble.texts("person_id")[shown].tolist(),
         "part": ensemble.texts("person_part")[shown].tolist(),
         "label": ensemble.dataset["person_label"].values[shown].tolist(),
@@ -233,85 +313,27 @@ def _people(audit: Audit) -> dict[str, Any]:
     }
 
 
-def _kinds(confidence: float) -> dict[str, Any]:
+def _kinds(audit: Audit) -> dict[str, Any]:
     """Return of which kind the numbers in each of the people's columns are."""
-    statistical = {"kind": "statistical", "confidence": confidence}
+    statistical = {"kind": "statistical", "confidence": audit.confidence}
+    found = next((level.reconstruction for level in audit.levels if level.reconstruction), None)
     return {
         "agreement": {"kind": "estimate"},
         "disagreement": {**statistical, "note": "for all people of a part at once"},
-        "epsilon_upper": {"kind": "proved"},
+        "epsilon_upper": {"kind": "proved", "note": "the same for everybody trained on"},
+        "epsilon_statistical": {**statistical, "note": "for all people audited at once"},
+        "epsilon_estimate": {"kind": "estimate"},
         "epsilon_lower": {**statistical, "note": "for each person alone"},
         "membership_advantage": {"kind": "estimate"},
-        "reconstruction": {"kind": "proved"},
+        "reconstruction": {"kind": "proved"} if found is None else {"kind": found.kind, "note": found.note},
     }
 
 
-def _person_columns(level: Level, shown: np.ndarray) -> dict[str, list[Any]]:
+def _person_columns(level: Level, shown: np.ndarray) -> dict[str, Any]:
     """Return one level's columns of the people shown."""
-    columns = {name: _plain(values[shown]) for name, values in people_module.columns(level).items()}
+    columns = {name: plain_list(values[shown]) for name, values in people_module.columns(level).items()}
     columns["predicted"] = [None if one is None else int(one) for one in columns["predicted"]]
-    return columns | {"reconstruction": [None] * len(shown)}
-
-
-def _groups(audit: Audit) -> list[dict[str, Any]]:
-    """Return each group attribute: its levels, their numbers of test people, and what they get at every level."""
-    found = []
-    for k, name in enumerate(_description(audit)["data"]["groups"]):
-        first = audit.levels[0].multiplicity.groups[name]
-        names = np.unique(audit.levels[0].ensemble.texts(f"group_{k}")).tolist()
-        counts = {one.name: one.examples for one in first.groups}
-        small = [one for one in names if counts.get(one, 0) < 2]
-        note = f"Fewer than two test people, so no interval over people: {', '.join(small)}." if small else ""
-        found.append({
-            "name": name,
-            "levels": names,
-            "people": [counts.get(one, 0) for one in names],
-            "by_level": [_group_level(level, name, names) for level in audit.levels],
-            "note": note,
-        })  # fmt: skip
-    return found
-
-
-def _group_level(level: Level, name: str, names: list[str]) -> dict[str, Any]:
-    """Return what the groups of one attribute get at one privacy level."""
-    comparison = level.multiplicity.groups[name]
-    means = {one.name: one.population or one.disagreement for one in comparison.groups}
-    k = level.ensemble.description["data"]["groups"].index(name)
-    group = level.ensemble.texts(f"group_{k}")[level.tested]
-    label = level.ensemble.dataset["person_label"].values[level.tested]
-    right = level.multiplicity.consensus == label
-    values = [float(one) for one in means.values()]
-    return {
-        "mean_disagreement": [_number(means.get(one)) for one in names],
-        "accuracy": [_number(_share(right[group == one])) for one in names],
-        "p_value": _number(comparison.p_value),
-        "difference": _number(Number(max(values) - min(values), "estimate")) if len(values) > 1 else None,
-    }
-
-
-def _share(flags: np.ndarray) -> Number | None:
-    """Return the share of true flags, None for nobody."""
-    return None if len(flags) == 0 else Number(float(flags.mean()), "estimate")
-
-
-def _relations(audit: Audit) -> list[dict[str, Any]]:
-    """Return whether the least private are also the most arbitrary, among the people whose membership was attacked."""
-    level = preferred(audit.levels)
-    if level.membership is None or level.audited_multiplicity is None or len(level.audited) < 5:
-        return []
-    disagreement, advantage = level.audited_multiplicity.disagreement, level.membership.advantage
-    if np.ptp(disagreement) == 0 or np.ptp(advantage) == 0:
-        return []
-    value, lower, upper = spearman(disagreement, advantage, audit.confidence)
-    clear = "no" if lower <= 0 <= upper else "yes" if value > 0 else "rather the opposite"
-    answer = {
-        "no": "No clear relation among the people audited.",
-        "yes": "Yes: who is easier to recognise as a member also gets more arbitrary decisions.",
-        "rather the opposite": "Rather the opposite: who is easier to recognise gets steadier decisions.",
-    }[clear]
-    number = Number(value, "estimate", lower, upper, audit.confidence, note="Spearman's rank correlation")
-    question = "Are the least private also the most arbitrary?"
-    return [{"question": question, "answer": answer, "number": _number(number)}]
+    return {**columns, "ranked": people_module.ranked(level)}
 
 
 def _left_out(audit: Audit) -> list[Any]:
@@ -331,24 +353,6 @@ def _provenance(audit: Audit) -> dict[str, Any]:
         "made": audit.made,
         "stores": [store for level in audit.levels for store in level.stores],
     }
-
-
-def _number(number: Number | None) -> dict[str, Any] | None:
-    """Return a number as plain values; a value that is not finite becomes null."""
-    if number is None:
-        return None
-    values = number.as_dict() | {"value": number.value}
-    return {name: _finite(one) for name, one in values.items()}
-
-
-def _plain(values: np.ndarray) -> list[Any]:
-    """Return an array as a list of rounded numbers, None where it is not finite."""
-    return [_finite(float(f"{one:.6g}")) for one in np.asarray(values, float)]
-
-
-def _finite(value: Any) -> Any:
-    """Return the value, or None for a float that is not finite."""
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 __all__ = ["ARBITRARY", "Audit", "audit"]

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
 from seedscope.analyses.intrinsic import IntrinsicPrivacy, intrinsic_privacy
 from seedscope.analyses.membership.likelihood_ratio import LEAST_SEEDS, MembershipTests, likelihood_ratio_tests
-from seedscope.analyses.multiplicity import Multiplicity, multiplicity
+from seedscope.analyses.multiplicity import GroupDisagreement, Multiplicity, multiplicity
+from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_positive_rate, per_instance_privacy
+from seedscope.audit.records import Reconstruction, reconstruction
+from seedscope.audit.sandwich import Sandwich, make_sandwich
+from seedscope.datasets.dataset import Dataset
 from seedscope.ensemble import Ensemble
 from seedscope.errors import SeedscopeError, require
 from seedscope.grid import BASE
 from seedscope.number import Number
 from seedscope.statistics import mean_interval
 
+Found = TypeVar("Found")
 ARBITRARY = 0.5  # a disagreement from here on: two re-trainings decide differently at least one time in four
 
 
@@ -33,6 +40,7 @@ class Level:
 
     `tested` are the places on the person axis of the test people, `audited` of the people whose membership was
     attacked. The arrays of `multiplicity` follow the former, of `membership` and `audited_multiplicity` the latter.
+    `per_instance` and `reconstruction` name their own people.
     """
 
     label: str
@@ -44,6 +52,9 @@ class Level:
     audited_multiplicity: Multiplicity | None
     membership: MembershipTests | None
     intrinsic: IntrinsicPrivacy | None
+    per_instance: PerInstancePrivacy | None
+    reconstruction: Reconstruction | None
+    attack_relation: str
     left_out: tuple[LeftOut, ...]
     stores: tuple[str, ...]
     models: int
@@ -75,14 +86,34 @@ class Level:
         return Number(shares[0], "statistical", shares[1], shares[2], self.confidence)
 
     @property
+    def contestable_epsilon(self) -> float | None:
+        """The proved ε that the attack can be held against: only where both are about the same relation."""
+        same = self.attack_relation == self.guarantee["relation"]
+        return self.proved_epsilon if same else None
+
+    @cached_property
+    def sandwich(self) -> Sandwich | None:
+        """What the attack proves against what is proved or accounted from above; None where nobody was attacked."""
+        if self.membership is None:
+            return None
+        words = self.attack_relation.replace("_", "-")
+        return make_sandwich(self.membership, self.contestable_epsilon, self.per_instance, self.audited, words)
+
+    @property
     def exceeds_proof(self) -> bool:
-        """Whether an attack proved more than the guarantee allows: then the training has a bug."""
-        if self.membership is None or self.proved_epsilon is None:
-            return False
-        return float(self.membership.set_epsilon_lower) > self.proved_epsilon
+        """Whether an attack proved more than an upper bound allows: then the training has a bug."""
+        return self.sandwich is not None and bool(self.sandwich.broken)
+
+    def true_positive_limit(self, false_positive_rate: np.ndarray) -> np.ndarray | None:
+        """Return the largest true-positive rates that the guarantee permits; None where nothing is proved."""
+        if self.contestable_epsilon is None:
+            return None
+        return epsilon_true_positive_rate(self.contestable_epsilon, self.guarantee["delta"], false_positive_rate)
 
 
-def examine(base: Ensemble, shadows: Ensemble | None = None, *, confidence: float = 0.95) -> Level:
+def examine(
+    base: Ensemble, shadows: Ensemble | None = None, *, data: Dataset | None = None, confidence: float = 0.95
+) -> Level:
     """Return what the analyses find in one ensemble; `shadows` holds the neighbours where they were trained apart."""
     require("scores" in base.dataset, "an audit needs recorded scores; train with Records(probes=…).")
     left_out: list[LeftOut] = []
@@ -94,12 +125,17 @@ def examine(base: Ensemble, shadows: Ensemble | None = None, *, confidence: floa
         label=_label(base),
         ensemble=base,
         tested=tested,
-        multiplicity=multiplicity(scores, labels, _groups(base, tested), confidence=confidence),
+        multiplicity=doubled_chance(multiplicity(scores, labels, _groups(base, tested), confidence=confidence)),
         accuracies=_accuracies(scores, labels),
         audited=audited,
         audited_multiplicity=_multiplicity_of_audited(attacked, membership, confidence),
         membership=membership,
         intrinsic=_intrinsic(attacked, left_out),
+        per_instance=_tried(
+            "ε of each person", left_out, lambda: per_instance_privacy(_at_hand(attacked), confidence=confidence)
+        ),
+        reconstruction=_tried("reconstruction", left_out, lambda: reconstruction(base, data)),
+        attack_relation=attacked.description["grid"]["relation"],
         left_out=tuple(left_out),
         stores=tuple(str(one.path) for one in ensembles if one.path),
         models=sum(
@@ -124,7 +160,35 @@ def _multiplicity_of_audited(
     if membership is None:
         return None
     scores = scored(ensemble, "neighbour")[1]
-    return multiplicity(scores, confidence=confidence)
+    return doubled_chance(multiplicity(scores, confidence=confidence))
+
+
+def doubled_chance(found: Multiplicity) -> Multiplicity:
+    """Return the multiplicity with disagreement as twice the chance that two re-trainings differ, for any classes.
+
+    Beyond two classes the one-vs-rest mean is (4/K)·P(f ≠ f'), so that "1 is a coin toss" would not hold.
+    """
+    factor = found.classes / 2
+    if factor == 1:
+        return found
+    groups = {
+        name: replace(one, groups=tuple(_scaled_group(group, factor) for group in one.groups))
+        for name, one in found.groups.items()
+    }
+    scaled = {name: factor * getattr(found, name) for name in ("disagreement", "lower", "upper")}
+    return replace(found, mean=_scaled(found.mean, factor), groups=groups, **scaled)
+
+
+def _scaled_group(group: GroupDisagreement, factor: float) -> GroupDisagreement:
+    """Return a group's numbers times a factor."""
+    population = None if group.population is None else _scaled(group.population, factor)
+    return replace(group, disagreement=_scaled(group.disagreement, factor), population=population)
+
+
+def _scaled(number: Number, factor: float) -> Number:
+    """Return a number and its interval times a factor."""
+    lower, upper = (None if end is None else factor * end for end in (number.lower, number.upper))
+    return replace(number, value=factor * number.value, lower=lower, upper=upper)
 
 
 def _groups(ensemble: Ensemble, people: np.ndarray) -> dict[str, np.ndarray]:
@@ -173,11 +237,23 @@ def _intrinsic(ensemble: Ensemble, left_out: list[LeftOut]) -> IntrinsicPrivacy 
     if kind != "SGD":
         left_out.append(LeftOut("intrinsic privacy", f"it is about plain SGD; {kind} adds noise of its own."))
         return None
+    return _tried("intrinsic privacy", left_out, lambda: intrinsic_privacy(ensemble))
+
+
+def _tried(analysis: str, left_out: list[LeftOut], run: Callable[[], Found]) -> Found | None:
+    """Return what an analysis finds, or None with the reason that it gives for refusing."""
     try:
-        return intrinsic_privacy(ensemble)
+        return run()
     except SeedscopeError as error:
-        left_out.append(LeftOut("intrinsic privacy", str(error)))
+        left_out.append(LeftOut(analysis, str(error)))
         return None
+
+
+def _at_hand(ensemble: Ensemble) -> Ensemble:
+    """Return the ensemble with its gradient norms in memory: they are gone through person by person."""
+    if "gradient_norms" not in ensemble.dataset:
+        return ensemble
+    return replace(ensemble, dataset=ensemble.dataset.assign(gradient_norms=ensemble.dataset["gradient_norms"].load()))
 
 
 def _last_step(records: Any) -> Any:
@@ -188,4 +264,4 @@ def _last_step(records: Any) -> Any:
 def _label(ensemble: Ensemble) -> str:
     """Return a level's name: its ε, or its mechanism where none is proved."""
     epsilon = ensemble.description["guarantee"]["epsilon"]
-    return ensemble.description["mechanism"]["type"] if epsilon is None else f"ε = {epsilon['value']:g}"
+    return ensemble.description["mechanism"]["type"] if epsilon is None else f"ε = {epsilon['value']:.4g}"

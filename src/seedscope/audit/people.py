@@ -20,7 +20,15 @@ DECISIONS = {
     "disagreement_lower": "lower",
     "disagreement_upper": "upper",
 }
+UPPER = ("epsilon_upper", "epsilon_statistical", "epsilon_estimate")  # proved for anybody; each person's own
 ATTACKS = {"epsilon_lower": "epsilon_lower", "membership_advantage": "advantage"}
+RANKED = {  # column: whether its largest value, or its smallest, has rank 1: the most exposed person's
+    "disagreement": True,
+    "membership_advantage": True,
+    "epsilon_lower": True,
+    "epsilon_estimate": True,
+    "reconstruction": False,
+}
 SHOWN = 5000
 EXTREMES = 200  # of each kind, shown whatever the rest
 
@@ -28,9 +36,8 @@ EXTREMES = 200  # of each kind, shown whatever the rest
 def columns(level: Level) -> dict[str, np.ndarray]:
     """Return one level's columns over the whole person axis; NaN where an analysis says nothing about a person."""
     size = level.ensemble.dataset.sizes["person"]
-    decided = [(level.tested, level.multiplicity), (level.audited, level.audited_multiplicity)]
-    found = {name: np.full(size, np.nan) for name in (*DECISIONS, "epsilon_upper", *ATTACKS)}
-    for people, one in decided:
+    found = {name: np.full(size, np.nan) for name in (*DECISIONS, *UPPER, *ATTACKS, "reconstruction")}
+    for people, one in [(level.tested, level.multiplicity), (level.audited, level.audited_multiplicity)]:
         for name, attribute in DECISIONS.items() if one is not None else ():
             found[name][people] = getattr(one, attribute)
     if level.membership is not None:
@@ -38,9 +45,23 @@ def columns(level: Level) -> dict[str, np.ndarray]:
             found[name][level.audited] = getattr(level.membership, attribute)
     if level.proved_epsilon is not None:
         found["epsilon_upper"][level.ensemble.texts("person_part") == "train"] = level.proved_epsilon
-    found["rank_disagreement"] = _ranks(found["disagreement"])
-    found["rank_membership"] = _ranks(found["membership_advantage"])
-    return found
+    if level.per_instance is not None:
+        found["epsilon_estimate"][level.per_instance.people] = level.per_instance.epsilon
+        found["epsilon_statistical"][level.per_instance.people] = level.per_instance.epsilon_statistical
+    if level.reconstruction is not None:
+        found["reconstruction"][level.reconstruction.people] = level.reconstruction.error_lower
+    return found | {rank_name(name): _ranks(found[name], largest) for name, largest in RANKED.items()}
+
+
+def rank_name(column: str) -> str:
+    """Return the name of the column of a column's ranks."""
+    return f"rank_{'membership' if column == 'membership_advantage' else column}"
+
+
+def ranked(level: Level) -> dict[str, int]:
+    """Return among how many people each rank is."""
+    found = columns(level)
+    return {rank_name(name).removeprefix("rank_"): int(np.isfinite(found[name]).sum()) for name in RANKED}
 
 
 def individuals(levels: Sequence[Level]) -> pandas.DataFrame:
@@ -66,22 +87,33 @@ def individuals(levels: Sequence[Level]) -> pandas.DataFrame:
 
 def shown_people(levels: Sequence[Level], limit: int = SHOWN) -> tuple[np.ndarray, str]:
     """Return who is on the page, and how they were chosen: everybody scored, or the extremes and a random rest."""
-    level = levels[0]
-    everybody = np.union1d(level.tested, level.audited)
+    audited = np.unique(np.concatenate([level.audited for level in levels]))
+    everybody = np.union1d(levels[0].tested, audited)
     if len(everybody) <= limit:
-        return everybody, "Everybody who was scored: the test part and the people whose membership was attacked"
-    by_disagreement = level.tested[np.argsort(-level.multiplicity.disagreement, kind="stable")]
-    kept = np.unique(np.concatenate([level.audited, by_disagreement[:EXTREMES], by_disagreement[-EXTREMES:]]))
-    rest = np.random.default_rng(0).permutation(np.setdiff1d(everybody, kept))[: limit - len(kept)]
-    words = f"The {len(level.audited):,} people audited, the {EXTREMES} most and least arbitrary, and a random rest"
+        return everybody, "Everybody who was scored: the test part and the people whose membership was attacked."
+    count = min(EXTREMES, limit // (4 * len(levels)))  # at least half of the page is left for the others
+    kept = np.unique(np.concatenate([audited, *(_extremes(level, count) for level in levels)]))
+    rest = np.random.default_rng(0).permutation(np.setdiff1d(everybody, kept))[: max(0, limit - len(kept))]
+    words = (
+        f"They are the {len(audited):,} people audited, the {count} most and the {count} least arbitrary at each "
+        f"level, and {len(rest):,} others drawn at random."
+    )
     return np.sort(np.concatenate([kept, rest])), words
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Return ranks from 1, the largest value's, ties shared; NaN where there is no value."""
+def _extremes(level: Level, count: int) -> np.ndarray:
+    """Return so many test people whose decisions are the most, and as many whose are the least arbitrary."""
+    order = level.tested[np.argsort(-level.multiplicity.disagreement, kind="stable")]
+    return np.concatenate([order[:count], order[len(order) - count :]])
+
+
+def _ranks(values: np.ndarray, largest_first: bool = True) -> np.ndarray:
+    """Return ranks from 1, the largest (or smallest) value's, ties shared; NaN without a value, or if all are equal."""
     known = np.isfinite(values)
     ranks = np.full(len(values), np.nan)
-    ranks[known] = mean_ranks(-values[known])
+    if not known.any() or np.ptp(values[known]) == 0:
+        return ranks
+    ranks[known] = mean_ranks(-values[known] if largest_first else values[known])
     return ranks
 
 

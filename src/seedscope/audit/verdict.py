@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seedscope.audit.levels import Level
+from seedscope.audit.words import guarantee_meaning
 from seedscope.number import Number
 
 Tone = Literal["release", "change", "talk"]
@@ -39,7 +40,13 @@ class Verdict:
 
 
 def preferred(levels: Sequence[Level]) -> Level:
-    """Return the most private level that costs little accuracy; levels without a proof come last."""
+    """Return the most private level that costs little accuracy; levels without a proof come last.
+
+    A level at which an attack beats an upper bound goes before all: that must be seen.
+    """
+    broken = [level for level in levels if level.exceeds_proof]
+    if broken:
+        return broken[0]
     best = max(level.accuracies.mean() for level in levels)
     good = [level for level in levels if level.accuracies.mean() >= best - ACCURACY_PRICE]
     return min(good, key=lambda level: math.inf if level.proved_epsilon is None else level.proved_epsilon)
@@ -59,7 +66,12 @@ def _tone(level: Level) -> Tone:
     share = float(level.arbitrary_share)
     if level.exceeds_proof or share >= MANY or _is_exposed(level):
         return "change"
-    return "release" if share < FEW else "talk"
+    return "release" if share < FEW and not _is_open(level) else "talk"
+
+
+def _is_open(level: Level) -> bool:
+    """Whether so few re-trainings leave open that many decisions are arbitrary."""
+    return (level.arbitrary_share.upper or 0.0) >= MANY > float(level.arbitrary_share)
 
 
 def _is_exposed(level: Level) -> bool:
@@ -72,10 +84,14 @@ def _is_exposed(level: Level) -> bool:
 def _headline(tone: Tone, level: Level) -> str:
     """Return the advice in one line."""
     if level.exceeds_proof:
-        return "Stop: an attack beats the proved guarantee, so the training has a bug."
+        return f"Stop, {level.label}: an attack beats what is guaranteed, so the training has a bug."
     count = round(float(level.arbitrary_share) * level.multiplicity.examples)
     if tone == "release":
         return f"{level.label} can be released: almost nobody's decision hangs on the seed."
+    if tone == "talk" and float(level.arbitrary_share) < FEW:
+        return (
+            f"{level.label}: train more first, {level.multiplicity.models:,} re-trainings leave open who is concerned."
+        )
     if tone == "talk":
         return f"{level.label}: look at {count:,} people first, whose decision hangs on the seed."
     if _is_exposed(level):
@@ -85,8 +101,8 @@ def _headline(tone: Tone, level: Level) -> str:
 
 def _sentences(level: Level, levels: Sequence[Level]) -> tuple[str, ...]:
     """Return the reasons, one sentence each."""
-    said = []
-    if len(levels) > 1:
+    said = list(level.sandwich.broken) if level.sandwich else []
+    if len(levels) > 1 and not said:
         said.append(
             f"Of {len(levels)} levels, {level.label} is the most private that costs at most "
             f"{100 * ACCURACY_PRICE:g} points of accuracy (mean {100 * float(level.accuracy):.1f} %)."
@@ -106,8 +122,6 @@ def _membership_sentence(level: Level) -> str:
     if tests is None:
         return ""
     proved = float(tests.set_epsilon_lower)
-    if level.exceeds_proof:
-        return f"The attack proves ε of at least {proved:.2f}, the guarantee says {level.proved_epsilon:g}."
     return (
         f"With {tests.held_out_seeds} held-out seeds the best attack proves that ε is at least {proved:.2f}; "
         f"so many seeds could prove {tests.ceiling:.2f} at most."
@@ -126,9 +140,7 @@ def _privacy_number(level: Level) -> KeyNumber | None:
     """Return the privacy that is bought: the proved ε, or the intrinsic estimate."""
     epsilon = level.proved_epsilon
     if epsilon is not None:
-        factor = math.exp(min(epsilon, 700))
-        words = f"{factor:,.2f}" if factor < 100 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.0e}"
-        meaning = f"Nobody's data can change the odds of any outcome by more than a factor of {words}."
+        meaning = guarantee_meaning(epsilon, level.guarantee["delta"])
         return KeyNumber("Privacy guaranteed (ε)", Number(epsilon, "proved"), meaning)
     if level.intrinsic is None or level.intrinsic.epsilon_strict is None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 RELATIONS = {
@@ -29,16 +30,45 @@ GLOSSARY = {
     "membership advantage": "How much more often an attacker says 'was in the training data' of a person who was than "
     "of the same person left out; 0 is guessing, 1 is certainty.",
     "ε lower bound": "The smallest ε that an attack which worked this well still allows.",
+    "ε of a person": "How well this person is hidden among these data: from their own gradients along the runs, "
+    "smaller than what is proved for anybody. An estimate, and beside it a bound that holds statistically.",
+    "sandwich": "Both sides of privacy together: what an attack proves from below, what accounting says from above. If "
+    "they cross, the training does not do what its accounting assumes.",
+    "ceiling": "The most that so many held-out seeds can prove, were the attack never wrong.",
+    "reconstruction error": "The least mean squared error of an unbiased guess of a person's features, each in "
+    "standard deviations: from 1 on the model helps no more than the average.",
     "neighbouring data": "The training data with one person replaced or taken out.",
     "intrinsic privacy": "The privacy that plain SGD's own randomness would amount to if it were Gaussian noise.",
 }
+
+
+def odds_factor(epsilon: float) -> str:
+    """Return e^ε in words.
+
+    >>> [odds_factor(one) for one in (1.0, 5.0, 800.0)]
+    ['2.72', '148', '1e+304']
+    """
+    factor = math.exp(min(epsilon, 700))
+    return f"{factor:,.2f}" if factor < 100 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.0e}"
+
+
+def guarantee_meaning(epsilon: float | None, delta: float) -> str:
+    """Return what a guarantee means for a person.
+
+    >>> guarantee_meaning(1.0, 0.0)
+    "Nobody's data can change the odds of any outcome by more than a factor of 2.72."
+    """
+    if epsilon is None:
+        return "Nothing limits what the model may tell about a person."
+    but = f", but for a chance of {delta:.2g}" if delta else ""
+    return f"Nobody's data can change the odds of any outcome by more than a factor of {odds_factor(epsilon)}{but}."
 
 
 def describe_mechanism(mechanism: dict[str, Any]) -> str:
     """Return a mechanism in words."""
     words = {
         "SGD": "plain stochastic gradient descent, {steps:,} steps of {batch_size} rows at rate {learning_rate:g}",
-        "DPSGD": "DP-SGD, {steps:,} steps of {batch_size} rows, noise {noise_multiplier:g}, clipping {clipping_norm:g}",
+        "DPSGD": "DP-SGD, {steps:,} steps of {batch_size} rows on average, gradients clipped to {clipping_norm:g}",
         "OutputPerturbation": "output perturbation (Gaussian noise on the regularised solution)",
         "ObjectivePerturbation": "objective perturbation (a random tilt of the regularised objective)",
         "AugmentedOutputPerturbation": "SGD plus the noise that its own randomness lacks",

@@ -10,6 +10,7 @@ from seedscope.commands import options
 from seedscope.errors import require
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+PRIORS = (0.001, 0.1)  # chances of guessing a record without the model
 
 Noise = Annotated[
     float | None, typer.Option("--noise", help="Noise multiplier: standard deviation over clipping norm.")
@@ -57,7 +58,7 @@ def account_for(
 ) -> dict[str, Any]:
     """Return the account: the set-up, ε by each way, and what it bounds."""
     from seedscope import accounting
-    from seedscope.analyses import per_instance
+    from seedscope.analyses import per_instance, reconstruction
 
     q, orders = batch_size / examples, accounting.DEFAULT_ORDERS
     options_ = {"orders": orders, "relation": relation}
@@ -89,6 +90,12 @@ def account_for(
             {"false_positive_rate": rate, "at_most": most}
             for rate, most in zip(FALSE_POSITIVE_RATES, rates, strict=True)
         ],
+        "reconstruction_success": [
+            {"without_the_model": prior, "at_most": float(most)}
+            for prior, most in zip(
+                PRIORS, reconstruction.reconstruction_success_upper(PRIORS, noise, q, steps), strict=True
+            )
+        ],
     }
 
 
@@ -110,6 +117,11 @@ def print_account(found: dict[str, Any]) -> None:
         typer.echo(
             f"  · if it accuses {100 * one['false_positive_rate']:g} % of outsiders, it finds at most "
             f"{100 * one['at_most']:.3g} % of the members"
+        )
+    for one in found["reconstruction_success"]:
+        typer.echo(
+            f"  · whoever would guess a record right {100 * one['without_the_model']:g} % of the time anyway "
+            f"does so at most {100 * one['at_most']:.3g} % of the time with the model"
         )
     typer.echo("Only for Poisson batches: shuffled ones have another, generally worse, guarantee.")
 

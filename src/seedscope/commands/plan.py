@@ -27,12 +27,14 @@ def plan(
     mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(options.MECHANISMS)}.")] = "objective",
     model: Annotated[str, typer.Option(help=f"One of {', '.join(options.MODELS)}.")] = "logistic",
     hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 10,
-    learning_rate: Annotated[float, typer.Option(help="Learning rate of sgd.")] = 0.5,
-    batch_size: Annotated[int, typer.Option(help="Batch size of sgd.")] = 32,
-    steps: Annotated[int, typer.Option(help="Steps of sgd.")] = 1000,
-    epsilon: Annotated[float | None, typer.Option(help="Privacy level of output and objective perturbation.")] = None,
-    delta: Annotated[float | None, typer.Option(help="δ of output perturbation; default 1/N².")] = None,
-    l2: Annotated[float | None, typer.Option(help="Regularisation of output and objective perturbation.")] = None,
+    learning_rate: options.LearningRate = None,
+    batch_size: options.BatchSize = None,
+    steps: options.Steps = None,
+    epochs: options.Epochs = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy level; default 1. Not for sgd.")] = None,
+    delta: options.Delta = None,
+    clip: options.Clip = None,
+    l2: options.L2 = None,
     seed: options.Seed = 0,
     jobs: options.Jobs = None,
     as_json: options.Json = False,
@@ -50,9 +52,9 @@ def plan(
     from seedscope.costs import measure_cost
 
     table = options.open_data(data, target, group, test, id, drop_missing, seed)
-    chosen = options.make_mechanism(
-        mechanism, learning_rate=learning_rate, batch_size=batch_size, steps=steps, epsilon=epsilon, delta=delta, l2=l2
-    )
+    chosen = options.MechanismOptions(
+        learning_rate, batch_size, steps, epochs, epsilon, delta, clip, l2=l2
+    ).make(mechanism, len(table.base))  # fmt: skip
     people = watched(table) if examples is None else examples
     counts = models_for(error, confidence, people)
     network = options.make_model(model, hidden)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from seedscope.commands.options import Jobs, Json, print_json
+from seedscope.commands.options import Cluster, Jobs, Json, on_cluster, print_json
 from seedscope.errors import require, unknown_name
 from seedscope.reproduce import STUDIES
 
@@ -24,6 +24,7 @@ def reproduce(
         Path | None, typer.Option(help="Where tables, figures and models go; default runs/reproduce-STUDY-SCALE.")
     ] = None,
     jobs: Jobs = None,
+    cluster: Cluster = None,
     as_json: Json = False,
 ) -> None:
     """Re-do a paper's experiments and print its numbers beside ours.
@@ -40,7 +41,8 @@ def reproduce(
 
     folder = out or Path("runs") / f"reproduce-{study}-{scale}"
     module = import_module(f"seedscope.reproduce.{study.replace('-', '_')}")
-    done = module.run(scale=scale, data=data, out=folder, jobs=jobs, quiet=as_json)
+    with on_cluster(cluster, jobs):
+        done = module.run(scale=scale, data=data, out=folder, jobs=jobs, quiet=as_json)
     written = done.save(folder)
     if as_json:
         return print_json(

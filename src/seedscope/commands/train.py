@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,10 @@ from seedscope.errors import require
 
 if TYPE_CHECKING:
     from seedscope.ensemble import Ensemble
+    from seedscope.estimates import Estimate
 
 SEEDS = 100
+LONG = 3600  # seconds
 
 NoiseScale = Annotated[float | None, typer.Option(help="Noise of output perturbation, instead of --epsilon.")]
 UntilError = Annotated[
@@ -23,6 +26,10 @@ UntilError = Annotated[
 ]
 MaxSeeds = Annotated[int | None, typer.Option(help="With --until-error: stop at so many seeds at the latest.")]
 RelationName = Annotated[str | None, typer.Option(help="replace_one or add_or_remove; default: the mechanism's.")]
+NormsOf = Annotated[
+    str | None, typer.Option(help="With dpsgd: record gradient norms of the neighbours, of train or of test rows.")
+]
+NormsEvery = Annotated[str, typer.Option(help="How often norms are recorded: every so many steps, or each epoch.")]
 Store = Annotated[Path | None, typer.Option(help="The folder to keep models in; default runs/DATA-MECHANISM.")]
 Verify = Annotated[bool, typer.Option("--verify", help="Check what is stored first, and train again what is damaged.")]
 
@@ -38,12 +45,15 @@ def train(
     model: Annotated[str, typer.Option(help=f"One of {', '.join(options.MODELS)}.")] = "logistic",
     hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 10,
     activation: Annotated[str, typer.Option(help="Activation of the mlp: relu, tanh or sigmoid.")] = "relu",
-    learning_rate: Annotated[float, typer.Option(help="Learning rate of sgd.")] = 0.5,
-    batch_size: Annotated[int, typer.Option(help="Batch size of sgd.")] = 32,
-    steps: Annotated[int, typer.Option(help="Steps of sgd.")] = 1000,
-    epsilon: Annotated[float | None, typer.Option(help="Privacy level of output and objective perturbation.")] = None,
-    delta: Annotated[float | None, typer.Option(help="δ of output perturbation; default 1/N².")] = None,
-    l2: Annotated[float | None, typer.Option(help="Regularisation of output and objective perturbation.")] = None,
+    learning_rate: options.LearningRate = None,
+    batch_size: options.BatchSize = None,
+    steps: options.Steps = None,
+    epochs: options.Epochs = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy level; default 1. Not for sgd.")] = None,
+    delta: options.Delta = None,
+    clip: options.Clip = None,
+    noise_multiplier: options.NoiseMultiplier = None,
+    l2: options.L2 = None,
     noise_scale: NoiseScale = None,
     seeds: Annotated[int | None, typer.Option(help=f"How many random seeds; default {SEEDS}.")] = None,
     until_error: UntilError = None,
@@ -53,9 +63,13 @@ def train(
     init: Annotated[str, typer.Option(help="Initial weights: fixed, varied with the seed, or both.")] = "varied",
     relation: RelationName = None,
     checkpoints: Annotated[str, typer.Option(help="How many checkpoints, or steps like 10,100,1000.")] = "1",
+    norms: NormsOf = None,
+    norms_every: NormsEvery = "1",
     seed: options.Seed = 0,
     store: Store = None,
     jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
+    memory: options.Memory = None,
     verify: Verify = False,
     as_json: options.Json = False,
 ) -> None:
@@ -66,41 +80,61 @@ def train(
     \b
     Examples:
       seedscope train breast-cancer --seeds 200 --neighbours 50
+      seedscope train breast-cancer --seeds 20000 --neighbours 50 --cluster tcp://10.0.0.1:8786 --memory 2GiB
       seedscope train patients.csv --target outcome --group sex --mechanism objective --epsilon 1 --seeds 5000
+      seedscope train breast-cancer --mechanism dpsgd --epsilon 2 --epochs 30 --clip 0.5 --neighbours 20
+      seedscope train breast-cancer --mechanism dpsgd --epsilon 2 --norms train --store runs/for-unlearn
       seedscope train breast-cancer --mechanism objective --epsilon 1 --until-error 0.05 --confidence 0.95
     """
     from seedscope.grid import Grid
 
     check_until(until_error, seeds, max_seeds, verify)
+    records = norm_records(norms, norms_every)
+    require(until_error is None or records is None, "--norms goes with --seeds; leave --until-error out.")
     table = options.open_data(data, target, group, test, id, drop_missing, seed)
-    chosen = options.make_mechanism(
-        mechanism, learning_rate=learning_rate, batch_size=batch_size, steps=steps, epsilon=epsilon, delta=delta, l2=l2,
-        noise_scale=noise_scale,
-    )  # fmt: skip
+    chosen = options.MechanismOptions(
+        learning_rate, batch_size, steps, epochs, epsilon, delta, clip, noise_multiplier, l2, noise_scale
+    ).make(mechanism, len(table.base))
     place = store or Path("runs") / f"{table.name}-{mechanism}"
     count = SEEDS if seeds is None else seeds
     grid = Grid(count, neighbours, init, options.parse_steps(checkpoints), relation, seed)  # type: ignore[arg-type]
     network = options.make_model(model, hidden, activation)
-    if until_error is None:
-        summary = summarise(train_visibly(table, chosen, network, grid, place, jobs, verify=verify, quiet=as_json))
-    else:
-        limits = {"error": until_error, "confidence": confidence, "maximum": max_seeds}
-        summary = train_until_visibly(table, chosen, network, grid, place, jobs, as_json, limits)
+    with options.on_cluster(cluster, jobs):
+        if until_error is None:
+            trained = train_visibly(
+                table, chosen, network, grid, place, jobs, verify=verify, quiet=as_json, memory=memory, records=records
+            )
+            summary = summarise(trained)
+        else:
+            limits = {"error": until_error, "confidence": confidence, "maximum": max_seeds, "memory": memory}
+            summary = train_until_visibly(table, chosen, network, grid, place, jobs, as_json, limits)
     return options.print_json(summary) if as_json else print_summary(summary)
 
 
 def train_visibly(
     data: Any, mechanism: Any, model: Any, grid: Any, store: Path, jobs: int | None, *, verify: bool = False,
-    quiet: bool = False, records: Any = None, what: str = "training",
+    quiet: bool = False, records: Any = None, what: str = "training", memory: str | None = None,
 ) -> Ensemble:  # fmt: skip
-    """Return the trained ensemble, with a progress bar and, when interrupted, a word on how to go on."""
+    """Return the trained ensemble; say before what it takes, show progress and, when interrupted, how to go on."""
     from seedscope.run import train as train_grid
 
     with visibly(what, store, quiet) as progress:
         return train_grid(
-            data, mechanism, model=model, grid=grid, records=records, store=store, jobs=jobs, verify=verify,
-            progress=progress,
+            data, mechanism, model=model, grid=grid, records=records, store=store, jobs=jobs, memory=memory,
+            verify=verify, progress=progress, announce=None if quiet else announce,
         )  # fmt: skip
+
+
+def announce(found: Estimate) -> None:
+    """Print what training will take; on a terminal, ask before very long work or where the disk may be too small."""
+    from seedscope.estimates import in_bytes
+
+    typer.echo(str(found), err=True)
+    if not found.fits:
+        typer.echo(f"The disk has {in_bytes(found.free_bytes or 0)} left; what is compressed may still fit.", err=True)
+    doubtful = found.seconds > LONG or not found.fits
+    if doubtful and sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm("Go on?", default=True, abort=True, err=True)
 
 
 def train_until_visibly(
@@ -136,6 +170,18 @@ def visibly(what: str, store: Path, quiet: bool) -> Iterator[Callable[[int, int]
             f"\nStopped. {done:,} of {total:,} models are kept in {store}; run the same command to go on.", err=True
         )
         raise typer.Exit(130) from None
+
+
+def norm_records(of: str | None, every: str) -> Any:
+    """Return what is recorded where gradient norms are asked for; None: the defaults."""
+    from seedscope.plan import Norms, Records
+
+    if of is None:
+        require(every == "1", "--norms-every goes with --norms.")
+        return None
+    known = every == "epoch" or every.isdigit()
+    require(known, f"--norms-every must be a number of steps or 'epoch', got {every!r}.")
+    return Records(norms=Norms(of, "epoch" if every == "epoch" else int(every)))  # type: ignore[arg-type]
 
 
 def check_until(until_error: float | None, seeds: int | None, max_seeds: int | None, verify: bool) -> None:

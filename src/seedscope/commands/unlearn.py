@@ -33,9 +33,15 @@ def unlearn(
     Example:
       seedscope unlearn runs/patients-dpsgd --person 17 --person 402 --budget 0.5
     """
-    from seedscope.analyses.per_instance import orders_needed, per_instance_privacy, unlearning_decisions
+    from seedscope.analyses.per_instance import (
+        UnlearningSchedule,
+        orders_needed,
+        per_instance_privacy,
+        unlearning_decisions,
+    )
     from seedscope.ensemble import Ensemble
 
+    UnlearningSchedule(order, budget)  # refuses what is out of range before anything is read
     ensemble = Ensemble.open(store)
     orders = sorted({*orders_needed(order, min(len(person), 12)).tolist()})
     privacy = per_instance_privacy(ensemble, orders=orders)

@@ -109,7 +109,7 @@ def attack(report: Report, source: Source) -> Any:
 
 
 def privacy(report: Report, source: Source) -> Any:
-    """Return each audited person's ε between what an attack shows and what is proved."""
+    """Return each audited person's ε between what an attack shows and what is estimated and proved."""
     x = alt.X("place:Q").title("Audited people, most exposed first").scale(nice=False, zero=False, padding=8)
     x = x.axis(tickMinStep=1, format="d", grid=False)
     lower, upper = (alt.Y(f"epsilon_{side}:Q").title("ε of a person") for side in ("lower", "upper"))
@@ -121,11 +121,13 @@ def privacy(report: Report, source: Source) -> Any:
     low, high = "isValid(datum.epsilon_lower)", "isValid(datum.epsilon_upper)"
     span = base.transform_filter(f"{low} && {high}").encode(lower, alt.Y2("epsilon_upper:Q"))
     chosen = alt.Chart(source("chosen")).encode(x, lower)
+    own = base.transform_filter("isValid(datum.epsilon_estimate)").encode(alt.Y("epsilon_estimate:Q"))
     return _layers(
         "For each audited person, the ε that an attack shows and the ε that is proved.",
         dashed.encode(color=alt.value(_colour("ink"))),
         span.mark_rule(color=_colour("neutral"), strokeWidth=1.5, opacity=0.5),
         base.transform_filter(high).encode(upper).mark_tick(thickness=1.6, size=6, color=_colour("neutral")),
+        own.mark_point(shape="diamond", size=34, color=_colour("second"), filled=True, opacity=0.9, aria=False),
         base.transform_filter(low).encode(lower, tooltip=_person()).mark_circle(size=30, color=_colour("neutral")),
         chosen.encode(tooltip=_person()).mark_circle(size=46, color=_colour("accent"), opacity=1),
         _ring(alt.Chart(source("focus")).encode(x, lower)),
@@ -184,7 +186,13 @@ def _ring(chart: Any) -> Any:
 
 def _person() -> list[alt.Tooltip]:
     """Return what is told about a person under the pointer."""
-    numbers = _numbers(disagreement="Disagreement", membership="Membership advantage", epsilon_lower="ε at least")
+    numbers = _numbers(
+        disagreement="Disagreement",
+        membership="Membership advantage",
+        epsilon_lower="ε at least",
+        epsilon_estimate="Own ε",
+        epsilon_upper="ε guaranteed",
+    )
     return _texts(id="Person", label="Label", predicted="Decided") + numbers
 
 

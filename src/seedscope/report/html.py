@@ -42,6 +42,9 @@ def render_page(report: Mapping[str, Any]) -> str:
             payload=None if public else Markup(inert_json(_payload(plain))),
             words=words,
             limited=any("true_positive_limit" in (level.get("roc") or {}) for level in plain["levels"]),
+            own=any((level.get("sandwich") or {}).get("largest_estimate") for level in plain["levels"]),
+            proved=any(level["guarantee"]["epsilon"] for level in plain["levels"]),
+            sandwiched=any(level.get("sandwich") for level in plain["levels"]),
             intrinsic=list(dict.fromkeys(name for level in plain["levels"] for name in level.get("intrinsic") or {})),
         )
     )

@@ -26,6 +26,8 @@ def people_rows(report: Report, level: int) -> Rows:
             "membership": columns["membership_advantage"][person],
             "epsilon_lower": columns["epsilon_lower"][person],
             "epsilon_upper": columns["epsilon_upper"][person],
+            "epsilon_statistical": _entry(columns, "epsilon_statistical", person),
+            "epsilon_estimate": _entry(columns, "epsilon_estimate", person),
         }
         for person in range(people["shown"])
     ]
@@ -38,7 +40,8 @@ def privacy_rows(people: Rows) -> Rows:
     """
     attacked = [one for one in people if one["epsilon_lower"] is not None]
     bounded = attacked or [one for one in people if one["epsilon_upper"] is not None]
-    bounded.sort(key=lambda one: (-(one["epsilon_lower"] or 0), -(one["epsilon_upper"] or 0), one["person"]))
+    sides = ("epsilon_lower", "epsilon_estimate", "epsilon_upper")
+    bounded.sort(key=lambda one: (*(-(one[side] or 0) for side in sides), one["person"]))
     return [{**one, "place": place + 1} for place, one in enumerate(bounded)]
 
 
@@ -101,6 +104,11 @@ def limit_rows(report: Report) -> Rows:
         for name, epsilon in zip(LIMITS, _limits(level), strict=True)
         if epsilon is not None
     ]
+
+
+def _entry(columns: Report, name: str, person: int) -> float | None:
+    """Return a person's number in a column that a report may lack."""
+    return columns[name][person] if name in columns else None
 
 
 def _limits(level: Report) -> tuple[float | None, float | None]:

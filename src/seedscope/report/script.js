@@ -40,14 +40,17 @@
     person, id: people.id[person], label: nameOf(classes, people.label[person]),
     predicted: nameOf(classes, columns().predicted[person]), disagreement: columns().disagreement[person],
     membership: columns().membership_advantage[person], epsilon_lower: columns().epsilon_lower[person],
-    epsilon_upper: columns().epsilon_upper[person],
+    epsilon_upper: columns().epsilon_upper[person], epsilon_statistical: columns().epsilon_statistical?.[person] ?? null,
+    epsilon_estimate: columns().epsilon_estimate?.[person] ?? null,
   });
   const everyone = [...people.id.keys()];
   let present = everyone, presentRows = [], bounded = [];
   const boundedRows = () => {  // the twin of rows.privacy_rows
     const attacked = presentRows.filter((row) => row.epsilon_lower !== null);
     const listed = attacked.length ? attacked : presentRows.filter((row) => row.epsilon_upper !== null);
-    listed.sort((a, b) => (b.epsilon_lower ?? 0) - (a.epsilon_lower ?? 0) || (b.epsilon_upper ?? 0) - (a.epsilon_upper ?? 0) || a.person - b.person);
+    const less = (side) => (a, b) => (b[side] ?? 0) - (a[side] ?? 0);
+    const sides = ["epsilon_lower", "epsilon_estimate", "epsilon_upper"].map(less);
+    listed.sort((a, b) => sides.reduce((order, side) => order || side(a, b), 0) || a.person - b.person);
     return listed.map((row, place) => ({ ...row, place: place + 1 }));
   };
   const lineRows = (persons) => persons.flatMap((person) => levels
@@ -182,7 +185,7 @@
   }
 
   // ---- The table ----
-  const anyone = (name) => people.levels.some((level) => level[name].some((value) => value !== null));
+  const anyone = (name) => people.levels.some((level) => level[name]?.some((value) => value !== null));
   const text = (key, title, of) => ({ key, title, of, print: of, number: false });
   const tableColumns = [
     text("id", "Person", (person) => people.id[person]),
@@ -288,11 +291,11 @@
     return note ? [...made, element("span", { className: "note", textContent: note })] : made;
   }
   function rank(name) {
-    const short = { disagreement: "disagreement", membership_advantage: "membership" }[name];
-    const place = short && columns()[`rank_${short}`][state.focus];
+    const short = name === "membership_advantage" ? "membership" : name;
+    const place = columns()[`rank_${short}`]?.[state.focus];
     if (!place) return "";
     const of = columns().ranked?.[short];
-    return `Rank ${place.toLocaleString("en-US")}${of ? ` of ${of.toLocaleString("en-US")}` : ""}, 1 is the largest.`;
+    return `Rank ${place.toLocaleString("en-US")}${of ? ` of ${of.toLocaleString("en-US")}` : ""}, 1 is the ${name === "reconstruction" ? "smallest" : "largest"}.`;
   }
   function interval(name, level = columns()) {
     const [from, to] = [level[`${name}_lower`]?.[state.focus] ?? null, level[`${name}_upper`]?.[state.focus] ?? null];

@@ -172,8 +172,9 @@ def _lengths(report: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
         yield f"groups.{index}.people", len(group["people"]), len(group["levels"])
         yield f"groups.{index}.by_level", len(group["by_level"]), len(levels)
         for part in group["by_level"]:
-            for name in ("mean_disagreement", "accuracy"):
-                yield f"groups.{index}.by_level.{name}", len(part[name]), len(group["levels"])
+            for name in ("mean_disagreement", "accuracy", "membership_advantage"):
+                if name in part:
+                    yield f"groups.{index}.by_level.{name}", len(part[name]), len(group["levels"])
     for index, level in enumerate(levels):
         curve = level["roc"] or {}
         yield from (

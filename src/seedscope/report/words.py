@@ -38,11 +38,22 @@ PERSON = (
         "ε shown by attack",
         "This person's privacy loss is at least this: the attack shows it.",
     ),
-    Quantity("epsilon_upper", "ε at most", "This person's privacy loss is at most this."),
+    Quantity(
+        "epsilon_estimate",
+        "Own ε",
+        "This person's privacy loss as their own gradients suggest: below what is proved for anybody.",
+    ),
+    Quantity(
+        "epsilon_statistical",
+        "Own ε at most",
+        "This person's privacy loss is at most this, with the stated confidence over the runs drawn.",
+    ),
+    Quantity("epsilon_upper", "ε guaranteed", "Anybody's privacy loss is at most this: a proof, whatever the data."),
     Quantity(
         "reconstruction",
         "Reconstruction error",
-        "Guessing this person's features from the model has at least this mean squared error; larger is safer.",
+        "An unbiased guess of this person's features, each in standard deviations, has at least this mean squared "
+        "error: from 1 on the model helps no more than the average.",
     ),
 )
 
@@ -66,6 +77,14 @@ LEVEL = (
         "epsilon_lower", "ε shown by attack", "The privacy loss of the worst-off audited person is at least this."
     ),
 )
+
+INTRINSIC = {
+    "sensitivity_bound": "Reach of one person, proved",
+    "sensitivity_strict": "Reach of one person, seen",
+    "variability_flat": "Spread over seeds, all weights",
+    "variability_eigen": "Spread over seeds, smallest direction",
+    "epsilon_strict": "Intrinsic ε",
+}
 
 KINDS = {
     "proved": "holds by a theorem whose conditions were checked",

@@ -20,6 +20,7 @@ from seedscope.errors import unknown_name
 from seedscope.progress import model_progress
 from seedscope.reproduce import multiplicity_figures as figures
 from seedscope.reproduce.comparison import Comparison, Study, paper_numbers
+from seedscope.reproduce.multiplicity_images import IMAGES, image_outcomes, image_rows
 from seedscope.reproduce.multiplicity_models import (
     EPSILONS,
     SHORTFALLS,
@@ -59,19 +60,21 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     """Return AD's Table 2 and figures, ours beside theirs.
 
     Args:
-        scale: "small" (500 models a cell) or "paper" (5,000).
-        data: only these of the four tables and "synthetic".
-        out: unused; everything is trained within a minute.
+        scale: "small" (500 models a cell, 10 by DP-SGD) or "paper" (5,000 and 50).
+        data: only these of the four tables, "synthetic" and the two image sets.
+        out: where the models of DP-SGD are kept; all others are trained within a minute.
         jobs: processes; default one for each core.
         quiet: show no progress.
     """
-    tables, with_plane = chosen_data(data)
+    tables, images, with_plane = chosen_data(data)
     models, clock = MODELS[scale], Stopwatch()
     parts = [clock("bounds", bounds)]
     if tables:
         parts.append(clock("tables", study_tables, tables, models, jobs, quiet))
     if with_plane:
         parts.append(clock("plane", study_plane, models, jobs, quiet))
+    if images:
+        parts.append(clock("images", study_images, images, scale, out, jobs, quiet))
     comparisons = tuple(one for part in parts for one in part.comparisons)
     charts = {name: chart for part in parts for name, chart in part.charts.items()}
     return Study("multiplicity", scale, comparisons, charts, clock.seconds)
@@ -90,13 +93,14 @@ class Stopwatch:
         return part
 
 
-def chosen_data(names: Sequence[str] | None) -> tuple[list[str], bool]:
-    """Return the tables to study, and whether to study the plane."""
-    known = (*TABLES, "synthetic")
+def chosen_data(names: Sequence[str] | None) -> tuple[list[str], list[str], bool]:
+    """Return the tables and the image sets to study, and whether to study the plane."""
+    known = (*TABLES, *IMAGES, "synthetic")
     for name in names or ():
         if name not in known:
             raise unknown_name("data set of this study", name, known)
-    return [name for name in TABLES if names is None or name in names], names is None or "synthetic" in names
+    chosen = known if names is None else names
+    return [one for one in TABLES if one in chosen], [one for one in IMAGES if one in chosen], "synthetic" in chosen
 
 
 def study_tables(names: Sequence[str], models: int, jobs: int | None, quiet: bool) -> Part:
@@ -188,6 +192,13 @@ def group_comparisons(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
                    row["mean"], note=f"equal means: p = {row['p']:.3g}")
         for row in rows
     ]  # fmt: skip
+
+
+def study_images(names: Sequence[str], scale: str, out: Path, jobs: int | None, quiet: bool) -> Part:
+    """Return Table 2's rows by DP-SGD on the named image sets, and their part of Figure 3."""
+    found = image_outcomes(names, scale, out, jobs, quiet)
+    rows = [row for one in found for row in image_rows(one, PUBLISHED)]
+    return Part(tuple(rows), {"figure-3-dpsgd": figures.image_chart(found)})
 
 
 def study_plane(models: int, jobs: int | None, quiet: bool) -> Part:

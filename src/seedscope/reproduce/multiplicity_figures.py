@@ -9,6 +9,7 @@ import altair as alt
 import numpy as np
 
 import seedscope as ss
+from seedscope.reproduce.multiplicity_images import ImageOutcome
 from seedscope.reproduce.multiplicity_models import PLANE, PlaneOutcome, TableOutcome, plane_points
 from seedscope.statistics import mean_interval
 
@@ -71,15 +72,24 @@ def closed_form_chart() -> alt.ConcatChart:
 
 def performance_chart(outcomes: Sequence[TableOutcome]) -> alt.ConcatChart:
     """Return AUC and mean disagreement against ε, with 95 % intervals of the means (AD Figure 3)."""
-    areas = [_mean_row(one, one.areas) for one in outcomes]
+    areas = [_mean_row(one.cell.data, one.cell.epsilon, one.areas) for one in outcomes]
     return side_by_side(
         [_bands(areas, "mean AUC", [0.5, 0.9]), _bands(_disagreements(outcomes), "mean disagreement", [0, 1])]
     )
 
 
+def image_chart(outcomes: Sequence[ImageOutcome]) -> alt.ConcatChart:
+    """Return accuracy and mean disagreement of DP-SGD on images against ε (AD Figure 3)."""
+    accuracies = [_mean_row(one.data, one.epsilon, one.accuracy) for one in outcomes]
+    disagreements = [_mean_row(one.data, one.epsilon, one.disagreement) for one in outcomes]
+    return side_by_side(
+        [_bands(accuracies, "mean accuracy", [0, 1]), _bands(disagreements, "mean disagreement by class", [0, 0.3])]
+    )
+
+
 def range_chart(outcomes: Sequence[TableOutcome]) -> alt.ConcatChart:
     """Return mean disagreement and mean viable prediction range against ε (AD Figure 7)."""
-    ranges = [_mean_row(one, one.viable_range) for one in outcomes]
+    ranges = [_mean_row(one.cell.data, one.cell.epsilon, one.viable_range) for one in outcomes]
     panels = (_disagreements(outcomes), "mean disagreement"), (ranges, "mean viable prediction range")
     return side_by_side([_bands(rows, title, [0, 1]) for rows, title in panels])
 
@@ -187,16 +197,16 @@ def _edges(centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return centres - step / 2, centres + step
 
 
-def _mean_row(outcome: TableOutcome, values: np.ndarray) -> Row:
+def _mean_row(data: str, epsilon: float, values: np.ndarray) -> Row:
     """Return a mean with its 95 % interval, for a band."""
     lower, upper = mean_interval(values, 0.95)
-    place = {"data": outcome.cell.data, "epsilon": outcome.cell.epsilon}
+    place = {"data": data, "epsilon": epsilon}
     return place | {"mean": float(values.mean()), "lower": float(lower), "upper": float(upper)}
 
 
 def _disagreements(outcomes: Sequence[TableOutcome]) -> list[Row]:
     """Return the mean disagreement over test examples of each cell."""
-    return [_mean_row(one, one.disagreement) for one in outcomes]
+    return [_mean_row(one.cell.data, one.cell.epsilon, one.disagreement) for one in outcomes]
 
 
 def _bands(

@@ -156,21 +156,24 @@ def outcomes(
     """Return the outcome of each cell, in order; cells run in `jobs` processes (default: one for each core)."""
     total, done, found = sum(cell.models for cell in cells), 0, {}
     progress(done, total)
-    for outcome in _each(evaluate, cells, jobs or os.cpu_count() or 1):
+    for outcome in _each(evaluate, cells, jobs):
         found[outcome.cell] = outcome
         done += outcome.cell.models
         progress(done, total)
     return [found[cell] for cell in cells]
 
 
-def _each(evaluate: Callable[[Cell], Any], cells: Sequence[Cell], jobs: int) -> Iterator[Any]:
-    """Yield the outcomes as they finish."""
+def _each(evaluate: Callable[[Cell], Any], cells: Sequence[Cell], jobs: int | None) -> Iterator[Any]:
+    """Yield the outcomes as they finish, on a cluster if joblib is configured with one."""
     if jobs == 1:
         yield from map(evaluate, cells)
         return
-    from joblib import Parallel, delayed, parallel_config
+    from joblib import Parallel, delayed
 
-    from seedscope.run import prepare_worker
+    from seedscope.dispatch import configured_workers
+    from seedscope.workers import prepare_worker
 
-    with parallel_config("loky", n_jobs=jobs, initializer=prepare_worker):
-        yield from Parallel(return_as="generator_unordered", batch_size=1)(delayed(evaluate)(cell) for cell in cells)
+    local: dict[str, Any] = {"backend": "loky", "n_jobs": jobs or os.cpu_count() or 1, "initializer": prepare_worker}
+    options = local if configured_workers() is None else {}
+    tasks = (delayed(evaluate)(cell) for cell in cells)
+    yield from Parallel(return_as="generator_unordered", batch_size=1, **options)(tasks)

@@ -1,5 +1,6 @@
 """Membership inference: who was in the training data, and the epsilon that an attack proves."""
 
+from seedscope.analyses.membership.canary import CanaryCheck, CanaryProblem, Finding, canary_check
 from seedscope.analyses.membership.likelihood_ratio import MembershipTests, likelihood_ratio_tests, logit_confidence
 from seedscope.analyses.membership.loss_threshold import (
     SeedKnownOrHidden,
@@ -7,15 +8,20 @@ from seedscope.analyses.membership.loss_threshold import (
     seed_known_or_hidden,
     seed_known_or_hidden_along_training,
 )
-from seedscope.analyses.membership.lower_bound import epsilon_lower
+from seedscope.analyses.membership.lower_bound import epsilon_lower, seeds_needed
 
 __all__ = [
+    "CanaryCheck",
+    "CanaryProblem",
+    "Finding",
     "MembershipTests",
     "SeedKnownOrHidden",
+    "canary_check",
     "epsilon_lower",
     "likelihood_ratio_tests",
     "logit_confidence",
     "loss_threshold_accuracy",
     "seed_known_or_hidden",
     "seed_known_or_hidden_along_training",
+    "seeds_needed",
 ]

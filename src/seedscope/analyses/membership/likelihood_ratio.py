@@ -27,8 +27,9 @@ class MembershipTests:
 
     Arrays have one entry per person: `true_positive_rate` and `false_positive_rate` of the likelihood-ratio test at its
     even threshold, on held-out seeds, and `advantage`, their difference (estimates). `epsilon_lower` holds for each
-    person alone with probability `confidence`; `set_epsilon_lower` for the person who looked most exposed on the other
-    seeds, hence for the mechanism; `ceiling` is what so many held-out seeds can prove at most.
+    person alone with probability `confidence`, `epsilon_lower_together` for all of them at once; `set_epsilon_lower`
+    for the person who looked most exposed on the other seeds, hence for the mechanism; `ceiling` is what so many
+    held-out seeds can prove at most.
     """
 
     confidence: float
@@ -36,6 +37,7 @@ class MembershipTests:
     true_positive_rate: np.ndarray
     false_positive_rate: np.ndarray
     epsilon_lower: np.ndarray
+    epsilon_lower_together: np.ndarray
     set_epsilon_lower: Number
     set_advantage: Number
     ceiling: float
@@ -109,7 +111,11 @@ def _tested(
     thresholds, exposure = _best_thresholds(*seen, confidence, delta)
     held_out = len(fresh[0])
     counts = [(one > thresholds).sum(0) for one in fresh]
-    lower = np.asarray(epsilon_lower(counts[0], held_out, counts[1], held_out, confidence, delta), float)
+    together = 1 - (1 - confidence) / max(1, len(thresholds))
+    lower, lower_together = (
+        np.asarray(epsilon_lower(counts[0], held_out, counts[1], held_out, level, delta), float)
+        for level in (confidence, together)
+    )
     accepted = [one > 0 for one in fresh]
     false_positive, true_positive = _roc(*fresh)
     return MembershipTests(
@@ -118,6 +124,7 @@ def _tested(
         true_positive_rate=accepted[0].mean(0),
         false_positive_rate=accepted[1].mean(0),
         epsilon_lower=lower,
+        epsilon_lower_together=lower_together,
         set_epsilon_lower=Number(float(lower[exposure.argmax()]), "statistical", confidence=confidence),
         set_advantage=_mean_advantage(accepted[0], accepted[1], confidence),
         ceiling=float(epsilon_lower(held_out, held_out, 0, held_out, confidence, delta)),

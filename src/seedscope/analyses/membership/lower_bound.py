@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.errors import require, require_probability
+from seedscope.errors import require, require_positive, require_probability
 from seedscope.statistics import clopper_pearson
 
 
@@ -40,3 +40,21 @@ def epsilon_lower(
         by_positives = np.log(np.maximum(rate_lower - delta, 0.0)) - np.log(rate_upper)
         by_negatives = np.log(np.maximum(1 - rate_upper - delta, 0.0)) - np.log1p(-rate_lower)
     return np.maximum(np.maximum(by_positives, by_negatives), 0.0)[()]
+
+
+def seeds_needed(epsilon: float, confidence: float = 0.95, delta: float = 0.0) -> int:
+    """Return how many held-out seeds a side could show more than epsilon, were the attack never wrong.
+
+    >>> seeds_needed(2.57), seeds_needed(3.28)
+    (51, 100)
+    """
+    require_positive("epsilon", epsilon)
+    fewest, enough = 0, 1
+    while epsilon_lower(enough, enough, 0, enough, confidence, delta) <= epsilon:
+        fewest, enough = enough, 2 * enough
+        require(enough < 1 << 60, f"no number of seeds shows an epsilon of {epsilon:g} at delta {delta:g}.")
+    while enough > fewest + 1:
+        middle = (fewest + enough) // 2
+        shown = epsilon_lower(middle, middle, 0, middle, confidence, delta) > epsilon
+        fewest, enough = (fewest, middle) if shown else (middle, enough)
+    return enough

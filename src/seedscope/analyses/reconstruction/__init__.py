@@ -27,12 +27,19 @@ from seedscope.analyses.reconstruction.logistic import (
     logistic_fisher_information,
     logistic_spectral_norm,
 )
+from seedscope.analyses.reconstruction.record_bounds import (
+    RecordBounds,
+    mechanism_success_upper,
+    record_bounds,
+    replace_one_rdp,
+)
 from seedscope.analyses.reconstruction.robustness import reconstruction_success_upper
 
 __all__ = [
     "SMOOTH_CLIPPING_BOUND",
     "AttackErrors",
     "Leakage",
+    "RecordBounds",
     "amplification_estimate",
     "amplification_factors",
     "amplification_proved",
@@ -49,9 +56,12 @@ __all__ = [
     "logistic_fisher_information",
     "logistic_leakage",
     "logistic_spectral_norm",
+    "mechanism_success_upper",
     "pure_epsilon_rdp",
     "rdp_error_lower",
     "rdp_feature_error_lower",
     "reconstruction_success_upper",
+    "record_bounds",
+    "replace_one_rdp",
     "training_leakage",
 ]

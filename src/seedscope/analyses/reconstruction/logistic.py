@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.analyses.reconstruction.regression import Regression
-from seedscope.errors import require_positive
+from seedscope.errors import require, require_positive
 
 _BLOCK = 1024  # records worked on together
 _BISECTIONS = 32  # of the interval from trace/d to trace, on the logarithm
@@ -58,19 +58,24 @@ def logistic_feature_information(
     l2: ArrayLike,
     noise_scale: float,
     private: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
 ) -> np.ndarray:
     """Return the diagonal of each record's Fisher information, [record, private column]; see `feature_error_lower`.
 
-    Arguments as for `logistic_dfil`, which is the mean over the columns.
+    Args:
+        lengths: each row's norm before it was shortened to the one it has in `features`; by default none was. The
+            information is about the rows before they were shortened.
+
+    Other arguments as for `logistic_dfil`, which is the mean over the columns (of rows that were not shortened).
     """
     fit = _Fit.of(features, labels, weights, l2, noise_scale, private, False)
     found = np.empty((len(fit.regression.rows), fit.dimension))
-    own = np.diag(fit.squared_inverse)[fit.regression.private]
+    shortening = _Shortening.of(fit, lengths)
     for part in fit.parts():
-        r, bend, w = part.residuals[:, None], part.curvatures[:, None], fit.private_weights
-        cross = part.twice[:, fit.regression.private]
+        own, w, cross = (one[:, fit.regression.private] for one in shortening.of_part(part))
+        r, bend = part.residuals[:, None], part.curvatures[:, None]
         found[part.where] = r**2 * own + 2 * r * bend * w * cross + bend**2 * part.squares[:, None] * w**2
-    return found / fit.divisor
+    return np.maximum(found, 0.0) / fit.divisor
 
 
 def logistic_spectral_norm(
@@ -169,6 +174,11 @@ class _Fit:
         return cls(one, one.residuals(), one.curvatures(), inverse, inverse @ inverse, divisor, label_private)
 
     @property
+    def features(self) -> int:
+        """How many features a record has, the bias not among them."""
+        return self.regression.features
+
+    @property
     def dimension(self) -> int:
         """How many coordinates are private."""
         return len(self.regression.private) + self.label_private
@@ -203,6 +213,53 @@ class _Fit:
         rows = self.regression.rows
         blocks = (rows[start : start + _BLOCK] @ self.inverse for start in range(0, len(rows), _BLOCK))
         return np.concatenate([np.einsum("ij,ij->i", block, block) for block in blocks])
+
+
+@dataclass(frozen=True, eq=False)
+class _Shortening:
+    """The rows' shortening x = R·z/‖z‖, whose derivative P = (R/‖z‖)(1 − x̂x̂ᵀ) turns what the formulas need.
+
+    `units` are the directions x̂ [record, feature], 0 for rows that were left as they were; `factors` are R/‖z‖.
+    """
+
+    fit: _Fit
+    norms: np.ndarray
+    units: np.ndarray
+    factors: np.ndarray
+
+    @classmethod
+    def of(cls, fit: _Fit, lengths: ArrayLike | None) -> _Shortening:
+        """Return the shortening from rows of these lengths, by default none."""
+        rows = fit.regression.rows[:, : fit.features]
+        norms = np.linalg.norm(rows, axis=1)
+        before = norms if lengths is None else np.asarray(lengths, float)
+        require(before.shape == norms.shape, f"lengths must be one per record, {len(norms)}, got shape {before.shape}.")
+        require(before >= norms * (1 - 1e-9), "lengths must be at least the rows' norms: rows are only ever shortened.")
+        shortened = before > norms * (1 + 1e-9)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            units = np.where(shortened[:, None], rows / norms[:, None], 0.0)
+            factors = np.where(shortened, norms / before, 1.0)
+        return cls(fit, norms, units, factors)
+
+    def of_part(self, part: _Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return diag(P A P), P w and P A x̃ of a block [record, feature], A = H⁻² (without P for rows left alone)."""
+        count = self.fit.features
+        unit, factor = self.units[part.where], self.factors[part.where, None]
+        square = self.fit.squared_inverse
+        cross = part.twice[:, :count]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pulled = np.where(unit != 0, (cross - square[:count, count:].sum(1)) / self.norms[part.where, None], 0.0)
+        # A x̂, from H⁻²x̃ less the bias column's part; only where x̂ is not 0 does it enter.
+        along = np.einsum("ij,ij->i", unit, pulled)[:, None]
+        own = np.diag(square)[:count] - 2 * unit * pulled + unit**2 * along
+        w = self.fit.regression.weights[:count]
+        return factor**2 * own, factor * _across(w, unit), factor * _across(cross, unit)
+
+
+def _across(vectors: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Return the vectors without their parts along the units, row by row."""
+    vectors = np.broadcast_to(vectors, units.shape)
+    return vectors - units * np.einsum("ij,ij->i", vectors, units)[:, None]
 
 
 def _rank_two(part: _Part, levels: np.ndarray, turned: np.ndarray, twice: np.ndarray, with_label: bool) -> _RankTwo:

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from seedscope.datasets.categories import few_valued, not_continuous
 from seedscope.errors import require, require_positive
 
 _BLOCK = 4096  # rows of a block of the Hessian's sum
-_SHARE = 0.01  # of a two-valued column's rows that must have the rarer value for it to count as discrete
 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
     """Rows [record, weight], a bias column of ones last where the weights have a bias; weights; λ per weight.
 
-    `private` are the columns that the attacker does not know. The objective is `mean log-loss + ½ Σ λ_j w_j²`.
+    `private` are the columns that the attacker does not know; `features` counts the columns without the bias. The
+    objective is `mean log-loss + ½ Σ λ_j w_j²`.
     """
 
     rows: np.ndarray
@@ -25,6 +26,7 @@ class Regression:
     weights: np.ndarray
     penalty: np.ndarray
     private: np.ndarray
+    features: int
 
     @classmethod
     def of(
@@ -45,7 +47,8 @@ class Regression:
         rows = np.ones((len(x), len(w)))
         rows[:, :count] = x
         require(np.isfinite(rows).all() and np.isfinite(w).all(), "features and weights must be finite.")
-        return cls(rows, y, w, np.broadcast_to(np.asarray(l2, float), w.shape), _columns(private, count))
+        penalty = np.broadcast_to(np.asarray(l2, float), w.shape)
+        return cls(rows, y, w, penalty, _columns(private, count), count)
 
     def scores(self) -> np.ndarray:
         """Return the probability s of class 1 of every record."""
@@ -78,18 +81,10 @@ class Regression:
         return total
 
     def require_continuous(self) -> None:
-        """Raise if a private column has only two values, as an encoded category has."""
-        columns = self.rows[:, self.private]
-        low, high = columns.min(axis=0), columns.max(axis=0)
-        share = (columns == high).mean(axis=0)
-        two = ((columns == low) | (columns == high)).all(axis=0) & (share >= _SHARE) & (share <= 1 - _SHARE)
-        found = self.private[two]
-        values = f"{low[two][0]:g} and {high[two][0]:g}" if two.any() else ""
-        require(
-            len(found) == 0,
-            f"private columns must be continuous, but column {found[:1]} has only the values {values}: squared error "
-            "says nothing about a category; leave it out of private, or see reconstruction_success_upper.",
-        )
+        """Raise if a private column has only a few values, as an encoded category has."""
+        found = self.private[few_valued(self.rows[:, self.private])]
+        if len(found):
+            raise not_continuous(f"column {found[0]}", self.rows[:, found[0]])
 
 
 def _columns(private: ArrayLike | None, count: int) -> np.ndarray:

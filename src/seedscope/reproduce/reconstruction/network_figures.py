@@ -13,7 +13,7 @@ from seedscope.reproduce.reconstruction.networks import NetworkOutcome, Sweep, f
 from seedscope.reproduce.reconstruction.pictures import picture_rows
 
 SHOWN = 8
-COLOURS = ["#4c72b0", "#8da0cb", "#c44e52", "#e78ac3", "#dd8452"]
+COLOURS = ["#9db7dd", "#2f5597", "#f0a8a8", "#b02024", "#f6c99a", "#d9730d"]  # pale: as printed; full: corrected
 FLOOR = 1e-12  # bounds below are drawn there: they say nothing
 
 
@@ -24,6 +24,7 @@ def trade_off_chart(outcomes: Sequence[NetworkOutcome]) -> alt.LayerChart:
         {"accuracy": one.accuracy, "bound": max(value, FLOOR), "by": name, "setting": one.setting}
         for one in outcomes
         for name, value in one.bounds.items()
+        if np.isfinite(value)  # a record that was in no batch has leaked nothing
     ]
     best = [row for name in names for row in frontier([row for row in rows if row["by"] == name])]
     accuracy = alt.X("accuracy:Q", title="test accuracy %", scale=alt.Scale(zero=False))
@@ -57,8 +58,8 @@ def frontier(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def sample_chart(outcome: NetworkOutcome, sweep: Sweep) -> alt.Chart:
     """Return the training images of the highest and the lowest leakage (BR Figure 6)."""
-    images = first_rows(ss.load(sweep.data), sweep.rows).base.features
-    leakage = np.sqrt(outcome.leakage["estimate"].dfil)
+    images = first_rows(ss.load(sweep.data), sweep).base.features
+    leakage = np.sqrt(outcome.corrected_leakage.dfil)
     seen = np.flatnonzero(leakage > 0)  # a record that was in no batch has leaked nothing
     order = seen[np.argsort(-leakage[seen])]
     rows = order[:SHOWN], order[: -SHOWN - 1 : -1]

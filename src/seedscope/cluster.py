@@ -1,0 +1,139 @@
+"""A Dask cluster as joblib's workers: reached, given the job once, and heard of when something there is lost."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from distributed import Client, Worker, WorkerPlugin
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
+from joblib._dask import DaskDistributedBackend
+
+from seedscope import workers
+from seedscope.chunk_training import Job
+from seedscope.errors import SeedscopeError
+from seedscope.plan import software_versions
+from seedscope.workers import Failure, failure
+
+PATIENCE = 10  # seconds to wait for a scheduler, and for its first worker
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Client]:
+    """Yield a client of the scheduler at an address such as tcp://10.0.0.1:8786; raise where none answers."""
+    try:
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise SeedscopeError(
+            f"cannot reach a Dask scheduler at {address} ({reason}); start one with 'dask scheduler', or check the "
+            "address."
+        ) from None
+    with client:
+        yield client
+
+
+class ClusterBackend(DaskDistributedBackend):
+    """joblib's Dask backend, which here also tells of a chunk whose workers died and of a scheduler that is gone."""
+
+    def __init__(self, client: Client, **options: Any):
+        super().__init__(client=client, wait_for_workers_timeout=PATIENCE, **options)
+
+    def effective_n_jobs(self, n_jobs: int | None = None) -> int:
+        """Return the cluster's cores, at least 2: with one job joblib would work in this process."""
+        try:
+            cores = super().effective_n_jobs(n_jobs)
+        except TimeoutError:
+            address = self.client.scheduler.address
+            raise SeedscopeError(
+                f"no worker has joined the cluster at {address}; start some with 'dask worker {address} --nthreads 1'."
+            ) from None
+        self.cores = max(2, cores)
+        return self.cores
+
+    def has_grown(self) -> bool:
+        """Whether there are more cores than when chunks were last sent out."""
+        return sum(self.client.ncores().values()) > self.cores
+
+    def submit(self, func: Any, callback: Any = None) -> Future[Any]:
+        """Send a chunk out; one whose workers were killed comes back as its failure."""
+        future = super().submit(func, callback)
+        chunk = func.items[0][1][1]
+        future.add_done_callback(partial(_tell_of_death, chunk, callback))
+        return future
+
+    def retrieve_result_callback(self, out: Any) -> Any:
+        """Return a chunk's outcome, or raise where the scheduler has gone and took it along."""
+        if isinstance(out, BaseException) or out is None:
+            raise lost(self.client)
+        return super().retrieve_result_callback(out)
+
+
+def _tell_of_death(chunk: Any, callback: Any, future: Future[Any]) -> None:
+    """Hand joblib the failure of a chunk that Dask has given up; joblib itself would wait for it for ever."""
+    if (error := future.exception()) is None:
+        return
+    found = failure(error, "the cluster")
+    if isinstance(error, KilledWorker):
+        where = str(getattr(error.last_worker, "address", "the cluster"))
+        found = Failure("its workers died every time, likely for lack of memory", where, lasting=True)
+    callback([(chunk, found)])
+
+
+def lost(client: Client) -> SeedscopeError:
+    """Return the sentence for a scheduler that stopped while it was needed."""
+    return SeedscopeError(
+        f"lost the Dask scheduler at {client.scheduler.address if client.scheduler else 'its address'}; start it and "
+        "run the same again: finished chunks of a store are kept."
+    )
+
+
+class Delivery(WorkerPlugin):
+    """Brings a job to every worker of a cluster, also to those that join later or start again."""
+
+    def __init__(self, job: Job):
+        versions = {name: one for name, one in software_versions().items() if name != "python"}
+        self.name, self._job, self._versions = f"seedscope-{job.fingerprint}", job, versions
+
+    def setup(self, worker: Worker) -> None:
+        """Keep the job in the worker's process."""
+        workers.deliver(self._job, self._versions)
+
+    def teardown(self, worker: Worker) -> None:
+        """Drop the job."""
+        workers.forget(self._job.fingerprint)
+
+
+@contextmanager
+def delivered(client: Client, job: Job) -> Iterator[None]:
+    """Let the workers of a cluster have a job meanwhile."""
+    delivery = Delivery(job)
+    try:
+        client.register_plugin(delivery)
+    except CommClosedError:
+        raise lost(client) from None
+    except Exception as error:  # whatever the workers' machines raise
+        found = failure(error).error
+        raise SeedscopeError(
+            f"the cluster's workers cannot be set up: {found}; install the same Seedscope on every machine."
+        ) from error
+    try:
+        yield
+    finally:
+        try:
+            client.unregister_worker_plugin(delivery.name)
+        except Exception as error:  # the cluster has gone: nothing is left to tidy up
+            warnings.warn(f"the cluster was left untidied: {error}", ResourceWarning, stacklevel=2)
+
+
+def workers_but(client: Client, avoided: set[str]) -> dict[str, Any]:
+    """Return Dask's options to prefer workers that are not avoided, if there are any."""
+    if not avoided:
+        return {}
+    others = [address for address in client.ncores() if address not in avoided]
+    return {"workers": others, "allow_other_workers": True} if others else {}

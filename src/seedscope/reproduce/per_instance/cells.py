@@ -1,0 +1,155 @@
+"""Trains a cell and keeps what the figures show of it: gradient norms and correctness of points along the runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import seedscope as ss
+from seedscope.analyses.per_instance import (
+    PerInstancePrivacy,
+    Training,
+    default_holder,
+    expected_contributions,
+    per_instance_privacy,
+    training_of,
+)
+from seedscope.datasets import Dataset
+from seedscope.progress import model_progress
+from seedscope.reproduce.per_instance.batches import StageBatches, stage_batches
+from seedscope.reproduce.per_instance.settings import MODELS, ORDER, RUN_ORDERS, STAGES, Cell, Run, Sweep
+
+
+@dataclass(frozen=True, eq=False)
+class CellOutcome:
+    """A cell's runs: clipped norms over C and correctness [run, state, point], once an epoch and after the last step.
+
+    `contributions` [point, epoch] are those of Theorem 3.3 over the data-independent step's; `privacy` is of the whole
+    run; `batches` has what the mean rule needs, by stage.
+    """
+
+    cell: Cell
+    data: str
+    training: Training
+    epochs: np.ndarray
+    norms: np.ndarray
+    correct: np.ndarray
+    contributions: np.ndarray
+    accuracy: float
+    privacy: PerInstancePrivacy
+    batches: dict[str, StageBatches]
+
+    def shares(self, stage: str, order: float = ORDER) -> np.ndarray:
+        """Return the step divergences [run, point] at a stage, as fractions of the data-independent one."""
+        return self._rdp(self.norms[:, self.place(stage)], order) / self.baseline(order)
+
+    def baseline(self, order: float = ORDER) -> float:
+        """Return the data-independent divergence of a step."""
+        return float(self.training.step_baseline(order))
+
+    def right(self, stage: str) -> np.ndarray:
+        """Return whether each point [run, point] is classified correctly at a stage."""
+        return self.correct[:, self.place(stage)] == 1
+
+    def place(self, stage: str) -> int:
+        """Return the recorded state of a stage: before training, half-way, after it."""
+        return (0, len(self.epochs) // 2, len(self.epochs) - 1)[STAGES.index(stage)]
+
+    def contributions_by_run(self) -> np.ndarray:
+        """Return each run's own contributions [run, point, epoch] over the data-independent step's."""
+        each = [contribution_shares(self.training, self.norms[run : run + 1], self.steps) for run in range(self.runs)]
+        return np.stack(each)
+
+    @property
+    def steps(self) -> np.ndarray:
+        """The steps before which norms were recorded."""
+        return np.arange(len(self.epochs) - 1) * self.training.every
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return len(self.norms)
+
+    def _rdp(self, norms: np.ndarray, order: float) -> np.ndarray:
+        """Return step divergences of relative norms."""
+        return ss.per_instance.step_rdp(
+            norms, self.training.noise_multiplier, self.training.sampling_probability, order
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Contributions [person, epoch] of people in the training data: from runs with them, and from runs without."""
+
+    data: str
+    epochs: np.ndarray
+    trained_with: np.ndarray
+    trained_without: np.ndarray
+    privacy: PerInstancePrivacy
+
+
+def study_cell(sweep: Sweep, cell: Cell, data: Dataset, run: Run) -> CellOutcome:
+    """Return a cell's outcome, after training what its store lacks."""
+    ensemble = _trained(sweep, cell, data, run, ss.Grid(sweep.runs, init="fixed", checkpoints=2), "test")
+    training = training_of(ensemble)
+    recorded = ensemble.dataset.isel(init=0).sel(neighbour=-1)
+    norms = np.minimum(recorded["gradient_norms"].values / training.clipping_norm, 1.0).astype(float)
+    states = recorded["norm_step"].values
+    return CellOutcome(
+        cell=cell,
+        data=sweep.data,
+        training=training,
+        epochs=states * training.sampling_probability,
+        norms=norms,
+        correct=recorded["correct"].values,
+        contributions=contribution_shares(training, norms, states[:-1]),
+        accuracy=float(recorded["correct"].values[:, -1].mean(dtype=float)),
+        privacy=per_instance_privacy(ensemble, orders=RUN_ORDERS, holder=default_holder(training.steps)),
+        batches=stage_batches(sweep, cell, data, ensemble),
+    )
+
+
+def study_directions(sweep: Sweep, data: Dataset, run: Run) -> Directions:
+    """Return both directions for some training rows, from runs on the data and on the data without each of them."""
+    grid = ss.Grid(sweep.runs, neighbours=sweep.people, init="fixed")
+    ensemble = _trained(sweep, sweep.main, data, run, grid, "neighbours")
+    training = training_of(ensemble)
+    recorded = ensemble.dataset.isel(init=0)
+    norms = np.minimum(recorded["gradient_norms"].values / training.clipping_norm, 1.0).astype(float)
+    steps = recorded["norm_step"].values[:-1]
+    without = np.stack([norms[:, 1 + person, :, person] for person in range(sweep.people)], axis=-1)
+    return Directions(
+        data=sweep.data,
+        epochs=steps * training.sampling_probability,
+        trained_with=contribution_shares(training, norms[:, 0], steps),
+        trained_without=contribution_shares(training, without, steps),
+        privacy=per_instance_privacy(ensemble, orders=RUN_ORDERS, holder=default_holder(training.steps)),
+    )
+
+
+def contribution_shares(training: Training, norms: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return contributions [point, step] over the data-independent step's, from norms [run, state, point] over C."""
+    before_last = norms[:, : len(steps)]
+    contributions = expected_contributions(
+        np.moveaxis(before_last, 2, 0), training.noise_multiplier, training.sampling_probability, ORDER,
+        default_holder(training.steps), steps_before_last=training.steps - 1 - steps,
+    )  # fmt: skip
+    return contributions / training.step_baseline(ORDER)
+
+
+def _trained(sweep: Sweep, cell: Cell, data: Dataset, run: Run, grid: ss.Grid, watched: Any) -> Any:
+    """Return the ensemble of a cell, norms of the watched part recorded once an epoch."""
+    name = f"{sweep.data}-{cell.name}" + ("-directions" if watched == "neighbours" else "")
+    with model_progress(f"{sweep.data}: {cell.model}, ε {cell.epsilon:g}, batch {cell.batch_size}", run.quiet) as move:
+        return ss.train(
+            data,
+            sweep.mechanism(cell, len(data.base)),
+            model=MODELS[cell.model](),
+            grid=grid,
+            records=ss.Records(probes=("spare",), norms=ss.Norms(watched, every="epoch")),
+            store=run.store(name),
+            jobs=run.jobs,
+            progress=move,
+        )

@@ -1,0 +1,240 @@
+"""What GLA says of its figures, as numbers and as trends, ours beside theirs.
+
+The paper has figures and no tables. A trend is 1 where it holds and 0 where it does not; numbers that can be read off
+the text stand beside ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from seedscope.reproduce.comparison import Comparison, paper_numbers
+from seedscope.reproduce.per_instance.cells import CellOutcome, Directions
+from seedscope.reproduce.per_instance.settings import ORDER, ORDERS, STAGES, Cell, Sweep
+
+PUBLISHED = {
+    (row["place"], row["data"], row["quantity"]): (float(row["value"]), row["note"])
+    for row in paper_numbers("per_instance")
+}
+Outcomes = Mapping[Cell, CellOutcome]
+YES = "(1: yes)"
+
+
+def rows_of(sweep: Sweep, outcomes: Outcomes, directions: Directions | None) -> list[Comparison]:
+    """Return the comparisons of one data set, in the order of the paper's figures."""
+    by_epsilon = [
+        outcomes[one]
+        for one in sweep.cells
+        if one.batch_size == sweep.main.batch_size and one.model == sweep.main.model
+    ]
+    by_batch = [
+        outcomes[one] for one in sweep.cells if one.epsilon == sweep.main.epsilon and one.model == sweep.main.model
+    ]
+    by_model = [
+        outcomes[one]
+        for one in sweep.cells
+        if one.epsilon == sweep.main.epsilon and one.batch_size == sweep.main.batch_size
+    ]
+    main = outcomes[sweep.main]
+    return [
+        *contribution_rows(in_order(by_epsilon)),
+        *(direction_rows(directions) if directions is not None else ()),
+        *tail_rows(main),
+        *correctness_rows(by_model),
+        *mean_rule_rows(in_order(by_batch)),
+        *confidence_rows(main),
+        *corollary_rows(in_order(by_batch)),
+        *batch_size_rows(in_order(by_batch)),
+        *order_rows(main),
+        *epsilon_rows(in_order(by_epsilon)),
+    ]
+
+
+def in_order(outcomes: Sequence[CellOutcome]) -> list[CellOutcome]:
+    """Return the outcomes by ε and batch size."""
+    return sorted(outcomes, key=lambda one: (one.cell.epsilon, one.cell.batch_size))
+
+
+def contribution_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
+    """Yield what each ε's runs contribute step by step (Figure 1)."""
+    for one in outcomes:
+        setting = f"{one.cell.model}, ε={one.cell.epsilon:g}"
+        mean, low = one.contributions.mean(0), np.quantile(one.contributions, 0.1, axis=0)
+        below = np.flatnonzero(mean < 1)
+        yield row("GLA Figure 1", one, setting, "test accuracy of the followed points", one.accuracy)
+        yield row("GLA Figure 1", one, setting, "mean contribution, first epoch over baseline", mean[0])
+        yield row("GLA Figure 1", one, setting, "mean contribution, last epoch over baseline", mean[-1])
+        yield row("GLA Figure 1", one, setting, "10th percentile, last epoch over baseline", low[-1])
+        yield row("GLA Figure 1", one, setting, f"mean falls below the baseline {YES}", float(len(below) > 0))
+        first = one.epochs[below[0]] if len(below) else np.nan
+        yield row("GLA Figure 1", one, setting, "epoch from which the mean is below the baseline", first)
+        yield row("GLA Figure 1", one, setting, "baseline ε", float(one.privacy.epsilon_baseline))
+        yield row("GLA Figure 1", one, setting, "median ε of the whole run", float(np.median(one.privacy.epsilon)))
+        lowest = float(np.quantile(one.privacy.epsilon, 0.1))
+        yield row("GLA Figure 1", one, setting, "10th percentile of ε of the whole run", lowest)
+
+
+def direction_rows(found: Directions) -> Iterator[Comparison]:
+    """Yield both directions for people in the training data (Figures 1c and 24)."""
+    for name, values in (("with", found.trained_with), ("without", found.trained_without)):
+        quantity = f"runs {name} the person: mean contribution, last epoch over baseline"
+        yield Comparison(
+            "GLA Figures 1c, 24", found.data, f"{len(values)} people", quantity, float(values[:, -1].mean())
+        )
+    both = found.trained_with[:, -1].mean() < 1 > found.trained_without[:, -1].mean()
+    yield with_paper(
+        "GLA Figures 1c, 24", found.data, "both", f"both directions end below the baseline {YES}", float(both)
+    )
+
+
+def tail_rows(main: CellOutcome) -> Iterator[Comparison]:
+    """Yield how many points are far below the baseline at each stage (Figure 2)."""
+    for stage in STAGES:
+        shares = main.shares(stage)
+        setting = f"{main.cell.model}, {stage}"
+        yield row(
+            "GLA Figure 2", main, setting, "share of points at least 10× below the baseline", (shares <= 0.1).mean()
+        )
+        yield row("GLA Figure 2", main, setting, "median step over baseline", np.median(shares))
+        yield row("GLA Figure 2", main, setting, "10th percentile of steps over baseline", np.quantile(shares, 0.1))
+    initial, final = ((main.shares(stage) <= 0.1).mean() for stage in ("initial", "final"))
+    yield row(
+        "GLA Figure 2", main, "trend", f"the tail of protected points grows in training {YES}", float(final > initial)
+    )
+
+
+def correctness_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
+    """Yield steps of correctly against incorrectly classified points, by network (Figures 3 and 22)."""
+    for one in outcomes:
+        for stage in STAGES[1:]:
+            shares, right = one.shares(stage), one.right(stage)
+            setting = f"{one.cell.model}, {stage}"
+            for name, chosen in (("correct", right), ("incorrect", ~right)):
+                value = float(np.median(shares[chosen])) if chosen.any() else np.nan
+                yield row("GLA Figures 3, 22", one, setting, f"median step over baseline, {name} points", value)
+        better = np.mean(shares[right]) < np.mean(shares[~right]) if right.any() and not right.all() else np.nan
+        quantity = f"correct points are better protected at the end {YES}"
+        yield row("GLA Figures 3, 22", one, one.cell.model, quantity, float(better))
+        tenth = float(np.median(shares[right]) <= 0.1) if right.any() else np.nan
+        yield row("GLA Figures 3, 22", one, one.cell.model, f"median correct point 10× below at the end {YES}", tenth)
+
+
+def mean_rule_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
+    """Yield Theorem 3.6 for the mean and the sum rule by batch size, both directions (Figures 4, 25–35)."""
+    place, finals = "GLA Figures 4, 25–35", []
+    for one in outcomes:
+        for stage in STAGES:
+            setting = f"batch {one.cell.batch_size}, {stage}"
+            both = one.batches[stage].step_rdp("mean", ORDER) / one.baseline()
+            for name, values in zip(("with‖without", "without‖with"), both, strict=True):
+                yield row(
+                    place,
+                    one,
+                    setting,
+                    f"mean rule, median step over baseline, {name}",
+                    np.median(values),
+                    stage != "final",
+                )
+        finals.append(float(np.median(both.max(0))))
+        summed = np.median(one.batches["final"].step_rdp("sum", ORDER).max(0)) / one.baseline()
+        yield row(place, one, f"batch {one.cell.batch_size}, final", "sum rule, median step over baseline", summed)
+    better = float(finals[-1] < finals[0]) if len(finals) > 1 else np.nan
+    yield row(place, outcomes[0], "trend", f"mean rule: larger batches protect better {YES}", better)
+    yield row(place, outcomes[0], "trend", f"mean rule: below the baseline at the end {YES}", float(max(finals) < 1))
+    yield row(place, outcomes[0], "trend", f"sum rule by Theorem 3.6: above the baseline {YES}", float(summed > 1))
+
+
+def confidence_rows(main: CellOutcome) -> Iterator[Comparison]:
+    """Yield how sure the contributions are over runs (Figure 5)."""
+    each = main.contributions_by_run()
+    half = 1.96 * each.std(0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.full(each.shape[1:], np.nan)
+    quantity = "median half-width of a contribution's 95 % interval over baseline, last epoch"
+    yield row("GLA Figure 5", main, f"{len(each)} runs", quantity, np.median(half[:, -1]))
+
+
+def corollary_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
+    """Yield Corollary 3.1 over its data-independent counterpart, by rule and batch size (Figures 6–13)."""
+    found: dict[str, list[float]] = {"mean": [], "sum": []}
+    for one in outcomes:
+        for rule, values in found.items():
+            batches = one.batches["final"]
+            value = float(np.median(batches.step_epsilon(rule)) / batches.step_epsilon_worst())  # type: ignore[arg-type]
+            values.append(value)
+            setting = f"batch {one.cell.batch_size}, final"
+            yield row("GLA Figures 6–13", one, setting, f"{rule} rule, median (ε, δ) step over baseline", value)
+    yield row(
+        "GLA Figures 6–13",
+        outcomes[0],
+        "trend",
+        f"both rules below the baseline at the end {YES}",
+        float(max(map(max, found.values())) < 1),
+    )
+    yield row(
+        "GLA Figures 6–13",
+        outcomes[0],
+        "trend",
+        f"mean rule: larger batches protect better {YES}",
+        float(found["mean"][-1] < found["mean"][0]) if len(outcomes) > 1 else np.nan,
+    )
+
+
+def batch_size_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
+    """Yield the sum rule's steps by batch size, absolute and over the baseline (Figures 14, 15)."""
+    for one in outcomes:
+        setting = f"batch {one.cell.batch_size}, final"
+        yield row("GLA Figures 14, 15", one, setting, "test accuracy of the followed points", one.accuracy)
+        shares = one.shares("final")
+        yield row("GLA Figures 14, 15", one, setting, "median step over baseline", np.median(shares))
+        yield row("GLA Figures 14, 15", one, setting, "mean step", shares.mean() * one.baseline())
+        yield row("GLA Figures 14, 15", one, setting, "baseline step", one.baseline())
+    rising = all(a.baseline() < b.baseline() for a, b in pairwise(outcomes))
+    yield row(
+        "GLA Figures 14, 15", outcomes[0], "trend", f"the baseline rises with the batch size {YES}", float(rising)
+    )
+
+
+def order_rows(main: CellOutcome) -> Iterator[Comparison]:
+    """Yield mean steps over the baseline by order and stage (Figures 16–19)."""
+    for order in ORDERS:
+        for stage in STAGES:
+            value = main.shares(stage, order).mean()
+            yield row("GLA Figures 16–19", main, f"α={order}, {stage}", "mean step over baseline", value, detail=True)
+    slow = main.shares("final", ORDERS[-1]).mean() <= main.shares("final", ORDERS[0]).mean() * 1.5
+    yield row(
+        "GLA Figures 16–19",
+        main,
+        "trend",
+        f"final steps grow with the order no faster than the baseline {YES}",
+        float(slow),
+    )
+
+
+def epsilon_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
+    """Yield mean steps by the ε of training (Figures 20, 21)."""
+    for one in outcomes:
+        for stage in STAGES:
+            setting = f"ε={one.cell.epsilon:g}, {stage}"
+            yield row(
+                "GLA Figures 20, 21", one, setting, "mean step over baseline", one.shares(stage).mean(), detail=True
+            )
+    if len(outcomes) > 1:
+        growth = [one.shares("final").mean() * one.baseline() for one in (outcomes[0], outcomes[-1])]
+        baseline = outcomes[-1].baseline() / outcomes[0].baseline()
+        quantity = f"final steps grow slower with ε than the baseline {YES}"
+        yield row("GLA Figures 20, 21", outcomes[0], "trend", quantity, float(growth[1] / growth[0] < baseline))
+
+
+def row(
+    place: str, outcome: CellOutcome, setting: str, quantity: str, value: float, detail: bool = False
+) -> Comparison:
+    """Return one number beside the paper's, where it has one."""
+    return with_paper(place, outcome.data, setting, quantity, float(value), detail)
+
+
+def with_paper(place: str, data: str, setting: str, quantity: str, value: float, detail: bool = False) -> Comparison:
+    """Return the comparison with what the paper says of any data, or of these."""
+    paper, note = PUBLISHED.get((place, data, quantity)) or PUBLISHED.get((place, "any", quantity)) or (None, "")
+    return Comparison(place, data, setting, quantity, value, paper, note, detail)

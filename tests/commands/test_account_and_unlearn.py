@@ -1,0 +1,105 @@
+"""`account` and `unlearn` as commands: what they print, and one sentence for each mistake."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from seedscope import DPSGD, Grid, Norms, Records, SeedscopeError, Shuffled, train
+from seedscope.accounting import dpsgd_epsilon
+from seedscope.cli import app
+from small_data import table
+
+MECHANISM = {"learning_rate": 1.0, "batch_size": 8, "steps": 12, "noise_multiplier": 2.0}
+SETUP = ["account", "--examples", "10000", "--batch-size", "100", "--steps", "500"]
+
+
+def ran(*arguments):
+    """Return what a command printed, after it ended well."""
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(*arguments):
+    """Return the sentence with which a command refuses."""
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert isinstance(result.exception, SeedscopeError), result.output
+    return str(result.exception)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A folder of models whose training rows' norms were recorded."""
+    place = tmp_path_factory.mktemp("runs") / "kept"
+    train(table(), DPSGD(**MECHANISM), grid=Grid(seeds=3), records=Records(norms=Norms("train", 4)), store=place)
+    return place
+
+
+def test_an_account_gives_epsilon_and_its_meaning_in_plain_words():
+    said = ran(*SETUP, "--noise", 1.2)
+    assert f"{float(dpsgd_epsilon(1.2, 0.01, 500, 1e-5)):.4g} by Rényi orders" in said
+    for words in ("whatever the data", "membership attack", "of outsiders", "Only for Poisson batches"):
+        assert words in said
+    assert json.loads(ran(*SETUP, "--epsilon", 2, "--json"))["epsilon"]["rdp"] == pytest.approx(2.0, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "give either --noise or --epsilon"),
+        (["--noise", 0], "noise_scale must be"),
+        (["--noise", -1], "noise_scale must be"),
+        (["--noise", 1, "--delta", 0], "delta must be in (0, 1)"),
+        (["--noise", 1, "--delta", 1.5], "delta must be in (0, 1)"),
+        (["--noise", 1, "--batch-size", 10_001], "--batch-size must be at most --examples"),
+        (["--epsilon", -2], "epsilon must be"),
+        (["--noise", 1, "--relation", "other"], "relation"),
+        (["--noise", 1, "--epochs", 2], "either --steps or --epochs"),
+        (["--noise", 1, "--steps", 0], "steps must be"),
+    ],
+)
+def test_an_account_of_what_cannot_be_is_refused(options, words):
+    assert words in refused(*SETUP, *options)
+
+
+def test_requests_are_decided_in_their_order(store):
+    found = json.loads(ran("unlearn", store, "--person", 3, "--person", 11, "--budget", 1000, "--json"))
+    assert [(one["person"], one["retrain"]) for one in found["requests"]] == [("3", False), ("11", False)]
+    assert "train again" in ran("unlearn", store, "--person", 3, "--budget", 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--person", "9999"], "no gradient norms were recorded of a row with identifier '9999'"),
+        (["--person", "3", "--order", 1], "order must be"),
+        (["--person", "3", "--budget", 0], "budget must be"),
+    ],
+)
+def test_requests_that_cannot_be_decided_are_refused(store, options, words):
+    assert words in refused("unlearn", store, *options)
+
+
+def test_norms_of_a_shuffled_run_are_refused(tmp_path):
+    mechanism = DPSGD(**MECHANISM, sampling=Shuffled())
+    train(table(), mechanism, grid=Grid(seeds=2), records=Records(norms=Norms("train", 4)), store=tmp_path / "run")
+    assert "needs Poisson() batches" in refused("unlearn", tmp_path / "run", "--person", 3)
+
+
+def test_a_folder_without_models_is_refused(tmp_path):
+    assert "no ensemble at" in refused("unlearn", tmp_path, "--person", 3)
+
+
+def test_train_records_norms_that_unlearn_reads(tmp_path):
+    place = tmp_path / "run"
+    options = ["--mechanism", "dpsgd", "--epsilon", 5, "--steps", 4, "--batch-size", 32, "--seeds", 2, "--jobs", 1]
+    ran("train", "breast-cancer", *options, "--norms", "train", "--norms-every", "epoch", "--store", place, "--json")
+    said = ran("unlearn", place, "--person", 5, "--budget", 100)
+    assert "0 of 1 requests need training again" in said
+    assert "of must be one of" in refused("train", "breast-cancer", *options, "--norms", "everybody")
+    assert "--norms-every must be" in refused(
+        "train", "breast-cancer", *options, "--norms", "test", "--norms-every", "x"
+    )
+    assert "--norms-every goes with --norms" in refused("train", "breast-cancer", *options, "--norms-every", "5")
+    assert "DPSGD only" in refused("train", "breast-cancer", "--norms", "test", "--store", tmp_path / "other")

@@ -1,0 +1,77 @@
+"""`seedscope train`: what it says before it starts, what it finds damaged, what it asks and does not ask."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seedscope import Ensemble
+from seedscope.commands import options
+from seedscope.commands.train import announce
+from seedscope.errors import SeedscopeError
+from seedscope.estimates import Estimate
+
+SMALL = Estimate(10, 20, 1 << 20, 5.0, 2, False, 1 << 30)
+
+
+def train(store: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Return what the command printed; it has no terminal, and would wait for ever if it asked."""
+    command = [sys.executable, "-m", "seedscope", "train", "breast-cancer", "--mechanism", "output", "--seeds", "40"]
+    return subprocess.run([*command, "--store", str(store), *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_the_estimate_comes_first_and_damage_is_named_set_aside_and_mended(tmp_path):
+    first = train(tmp_path / "run", "--memory", "1GiB")
+    assert first.returncode == 0, first.stderr
+    assert first.stderr.startswith("40 models to train: at most ")
+    before = Ensemble.open(tmp_path / "run").weights.values
+    file = next(one for one in (tmp_path / "run" / "models.zarr" / "weights" / "c" / "1").rglob("*") if one.is_file())
+    file.write_bytes(file.read_bytes()[:-5])
+    again = train(tmp_path / "run", "--verify", "--json")
+    assert again.returncode == 0, again.stderr
+    assert again.stderr.splitlines()[0].startswith(f"seedscope: chunk 1-0 of {tmp_path / 'run'} is damaged")
+    assert "models to train" not in again.stderr
+    assert (Ensemble.open(tmp_path / "run").weights.values == before).all()
+
+
+def test_an_estimate_is_said_and_nothing_asked_without_a_terminal(capsys):
+    announce(SMALL)
+    announce(Estimate(10, 10, 1 << 40, 1e6, 1, True, 1 << 30))
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "10 of 20 models to train: at most 1 MiB, about 5 s with 2 workers (roughly).",
+        "10 models to train: at most 1024.0 GiB, about 11.6 days with 1 worker (as before).",
+        "The disk has 1.0 GiB left; what is compressed may still fit.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("estimate", "asks"),
+    [(SMALL, False), (Estimate(1, 1, 1, 4000.0, 1, True), True), (Estimate(1, 1, 9, 1.0, 1, True, 8), True)],
+)
+def test_on_a_terminal_only_what_is_long_or_may_not_fit_is_asked_about(monkeypatch, estimate, asks):
+    asked = []
+    for stream in ("stdin", "stderr"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda *_, **options: asked.append(options["abort"]))
+    announce(estimate)
+    assert asked == ([True] if asks else [])
+
+
+def test_a_cluster_and_a_number_of_processes_exclude_each_other():
+    with pytest.raises(SeedscopeError, match="--jobs is for local processes; leave it out with --cluster"):
+        options.on_cluster("tcp://127.0.0.1:1", 2)
+
+
+def test_a_cluster_without_its_extra_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr("seedscope.dispatch.find_spec", lambda name: None)
+    with (
+        pytest.raises(
+            SeedscopeError, match=r"a cluster needs the cluster extra; install it with: pip install 'seedscope\["
+        ),
+        options.on_cluster("tcp://127.0.0.1:1", None),
+    ):
+        pass

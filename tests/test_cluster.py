@@ -1,0 +1,239 @@
+"""The same bits on a Dask cluster, whatever happens to its workers: a real scheduler and real worker processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+
+from seedscope import SGD, Ensemble, Grid, ObjectivePerturbation, Records, dispatch, mlp, train
+from seedscope.errors import SeedscopeError
+from seedscope.grid import ChunkShape
+from seedscope.plan import make_plan
+from seedscope.run import train_into
+from seedscope.store import MemoryStore, open_store
+from small_data import table
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+SMALL_SGD = SGD(learning_rate=0.5, batch_size=8, steps=15)
+GRID = Grid(seeds=24, neighbours=3)
+DASK = [sys.executable, "-m", "dask"]
+
+
+class Cluster:
+    """A scheduler and worker processes on this machine."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.workers = folder, []
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", "s.json")
+        while not (folder / "s.json").exists() or not (folder / "s.json").read_text().strip():
+            time.sleep(0.05)
+        self.address = json.loads((folder / "s.json").read_text())["address"]
+
+    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        with open(self.folder / "log", "ab") as log:
+            return subprocess.Popen([*DASK, *arguments, "--no-dashboard"], cwd=self.folder, stderr=log, stdout=log)
+
+    def add_worker(self, *more: str) -> subprocess.Popen[bytes]:
+        one = self._start("worker", self.address, "--nthreads", "1", "--no-nanny", "--local-directory", "w", *more)
+        self.workers.append(one)
+        return one
+
+    def wait_for(self, workers: int) -> None:
+        from distributed import Client
+
+        with Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=60)
+
+    def stop(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """A scheduler without workers."""
+    started = Cluster(tmp_path)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A scheduler with two workers that nobody kills."""
+    started = Cluster(tmp_path_factory.mktemp("cluster"))
+    started.add_worker(), started.add_worker()
+    started.wait_for(2)
+    yield started
+    started.stop()
+
+
+def bits(ensemble: Ensemble) -> dict[str, bytes]:
+    """Return the records as bytes, by name."""
+    return {name: ensemble.dataset[name].values.tobytes() for name in ("weights", "scores", "losses")}
+
+
+def plan_of_24_chunks():
+    return make_plan(table(), SMALL_SGD, mlp(4), GRID, chunk=ChunkShape(2, 2))
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, bytes]:
+    """The records of the plan of 24 chunks, trained in this process."""
+    return bits(Ensemble(train_into(MemoryStore(plan_of_24_chunks()), plan_of_24_chunks(), 1)))
+
+
+@pytest.fixture
+def call(tmp_path):
+    """The arguments that train the plan of 24 chunks."""
+    open_store(tmp_path / "store", plan_of_24_chunks())
+    return {"data": table(), "mechanism": SMALL_SGD, "model": mlp(4), "grid": GRID, "store": tmp_path / "store"}
+
+
+def test_a_cluster_gives_the_bits_of_one_process(pair, expected, call):
+    assert bits(train(cluster=pair.address, **call)) == expected
+
+
+@pytest.mark.parametrize("jobs", [2, 4])
+def test_local_workers_give_the_bits_of_one_process(jobs, expected, call):
+    assert bits(train(jobs=jobs, **call)) == expected
+
+
+def test_joblibs_own_configuration_for_dask_is_used(pair, expected, call):
+    from distributed import Client
+
+    with Client(pair.address), joblib.parallel_config("dask"):
+        assert bits(train(**call)) == expected
+
+
+def test_a_model_of_ones_own_reaches_the_workers(pair):
+    model = (lambda key: np.zeros(3, np.float32), lambda weights, rows: rows @ weights)
+    here, there = (
+        train(table(), SMALL_SGD, model=model, grid=GRID, **where) for where in ({"jobs": 1}, {"cluster": pair.address})
+    )
+    assert bits(here) == bits(there)
+
+
+def test_data_are_sent_once_to_each_worker_not_with_each_chunk(pair, monkeypatch):
+    import cloudpickle
+
+    from seedscope.cluster import ClusterBackend
+
+    sizes = []
+    submit = ClusterBackend.submit
+
+    def measured(backend, func, callback=None):
+        sizes.append(len(cloudpickle.dumps(func.items)))
+        return submit(backend, func, callback)
+
+    monkeypatch.setattr(ClusterBackend, "submit", measured)
+    data = table(rows=20_000)
+    train(data, ObjectivePerturbation(), grid=Grid(24), records=Records(probes=("test",)), cluster=pair.address)
+    assert len(sizes) >= 4
+    assert max(sizes) < 2000 < data.features.nbytes
+
+
+def test_a_worker_killed_mid_run_changes_nothing(cluster, expected, call):
+    victim, _ = cluster.add_worker(), cluster.add_worker()
+    cluster.wait_for(2)
+    killed = []
+
+    def kill(done: int, total: int) -> None:
+        if done and not killed:
+            killed.append(done)
+            victim.send_signal(signal.SIGKILL)
+
+    found = train(cluster=cluster.address, progress=kill, **call)
+    assert victim.wait() == -signal.SIGKILL
+    assert 0 < killed[0] < found.models / 2
+    assert bits(found) == expected
+
+
+def test_a_worker_that_fails_is_avoided_and_one_that_joins_late_gets_the_job(cluster, expected, call, monkeypatch):
+    monkeypatch.setattr(dispatch, "LOOK_EVERY", 0.0)
+    (cluster.folder / "sitecustomize.py").write_text("import sys; sys.modules['seedscope.training'] = None\n")
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(cluster.folder))
+        cluster.add_worker()  # it can train nothing
+    cluster.add_worker()
+    cluster.wait_for(2)
+    joined = []
+
+    def join(done: int, total: int) -> None:
+        if done and not joined:
+            joined.append(cluster.add_worker())
+
+    assert bits(train(cluster=cluster.address, progress=join, **call)) == expected
+    assert joined
+
+
+def test_a_chunk_that_kills_every_worker_is_named_while_the_others_finish(cluster, monkeypatch, tmp_path):
+    attempt = dispatch.attempt
+
+    def deadly(job, chunk, *coordinates):
+        if chunk.name == "1-0":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return attempt(job, chunk, *coordinates)
+
+    monkeypatch.setattr(dispatch, "attempt", deadly)
+    for _ in range(6):
+        cluster.add_worker()
+    cluster.wait_for(6)
+    path = tmp_path / "store"
+    with pytest.raises(SeedscopeError, match=r"chunk 1-0 \(.*\): its workers died every time"):
+        train(table(), ObjectivePerturbation(), grid=Grid(24), cluster=cluster.address, store=path)
+    assert len(list((path / "done").glob("*.json"))) == 3
+
+
+def test_a_scheduler_that_is_lost_is_one_sentence_and_the_run_can_go_on(cluster, expected, call):
+    cluster.add_worker()
+    cluster.wait_for(1)
+
+    def kill(done: int, total: int) -> None:
+        if done:
+            cluster.scheduler.kill()
+
+    with pytest.raises(SeedscopeError, match=r"lost the Dask scheduler .*: finished chunks of a store are kept"):
+        train(cluster=cluster.address, progress=kill, **call)
+    seen = []
+    assert bits(train(progress=lambda *one: seen.append(one), **call)) == expected
+    assert seen[0][0] > 0
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense", "tcp://", ""])
+def test_a_cluster_that_cannot_be_reached_is_one_sentence(monkeypatch, address):
+    from seedscope import cluster as module
+
+    monkeypatch.setattr(module, "PATIENCE", 1)
+    with pytest.raises(SeedscopeError, match="cannot reach a Dask scheduler at"):
+        train(table(), ObjectivePerturbation(), grid=Grid(4), cluster=address)
+
+
+def test_a_cluster_without_workers_is_one_sentence(cluster, monkeypatch):
+    from seedscope import cluster as module
+
+    monkeypatch.setattr(module, "PATIENCE", 2)
+    with pytest.raises(SeedscopeError, match="no worker has joined the cluster at tcp://"):
+        train(table(), ObjectivePerturbation(), grid=Grid(4), cluster=cluster.address)
+
+
+def test_the_command_says_in_one_sentence_that_a_cluster_cannot_be_reached(tmp_path):
+    with contextlib.closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    arguments = ["-m", "seedscope", "train", "--seeds", "4", "--cluster", address, "--store", str(tmp_path / "store")]
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert f"seedscope: cannot reach a Dask scheduler at {address}" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,330 @@
+"""Power cuts, full disks and rotten bits: what is damaged is found, named, set aside and trained again."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seedscope import Ensemble, Grid, ObjectivePerturbation, OutputPerturbation, Records, train, workers
+from seedscope.chunk_files import DamagedChunkError
+from seedscope.errors import SeedscopeError, SeedscopeWarning
+from seedscope.grid import Chunk, ChunkShape
+from seedscope.plan import make_plan
+from seedscope.run import train_into
+from seedscope.store import MemoryStore, open_store
+from small_data import table
+
+MECHANISM, GRID, SHAPE = ObjectivePerturbation(epsilon=1.0), Grid(seeds=5, neighbours=3), ChunkShape(2, 2)
+
+
+def plan_for(mechanism=MECHANISM):
+    """Return a plan of 3 × 2 chunks."""
+    return make_plan(table(), mechanism, grid=GRID, chunk=SHAPE)
+
+
+def bits(ensemble: Ensemble) -> dict[str, bytes]:
+    """Return the records as bytes, by name."""
+    return {str(name): one.values.tobytes() for name, one in ensemble.dataset.data_vars.items()}
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    """Filled stores of two plans, to copy."""
+    folder = tmp_path_factory.mktemp("stores")
+    for name, mechanism in (("mine", MECHANISM), ("other", OutputPerturbation(epsilon=1.0))):
+        plan = plan_for(mechanism)
+        train_into(open_store(folder / name, plan), plan, 1)
+    return folder
+
+
+@pytest.fixture
+def path(stores, tmp_path):
+    """A filled store of one's own."""
+    return shutil.copytree(stores / "mine", tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return bits(Ensemble(train_into(MemoryStore(plan_for()), plan_for(), 1)))
+
+
+def chunk_file(path: Path, name: str = "weights", chunk: str = "1-0") -> Path:
+    """Return the file that holds a variable's records of a chunk."""
+    inside = path / "models.zarr" / name / "c" / chunk.replace("-", "/")
+    return next(one for one in inside.rglob("*") if one.is_file())
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 16
+    file.write_bytes(content)
+
+
+DAMAGE = {
+    "truncated": lambda path, other: os.truncate(chunk_file(path), chunk_file(path).stat().st_size // 2),
+    "bit-flipped": lambda path, other: flip(chunk_file(path)),
+    "gone": lambda path, other: chunk_file(path).unlink(),
+    "another plan's": lambda path, other: shutil.copy(chunk_file(other), chunk_file(path)),
+    "another chunk's": lambda path, other: shutil.copy(chunk_file(path, chunk="0-0"), chunk_file(path)),
+}
+BAD_MARKERS = {
+    "another plan's": lambda path, other: shutil.copy(other / "done" / "1-0.json", path / "done" / "1-0.json"),
+    "another chunk's": lambda path, other: shutil.copy(path / "done" / "0-0.json", path / "done" / "1-0.json"),
+    "cut off": lambda path, other: os.truncate(path / "done" / "1-0.json", 20),
+    "half written": lambda path, other: (path / "done" / "1-0.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_reading_a_damaged_chunk_is_an_error_that_names_it_and_the_remedy(path, stores, damage):
+    DAMAGE[damage](path, stores / "other")
+    ensemble = Ensemble.open(path)
+    assert np.isfinite(ensemble.scores).all()
+    with pytest.raises(DamagedChunkError, match=r"chunk 1-0 of the store .* is damaged \(weights .*--verify"):
+        _ = ensemble.weights.values
+    assert np.isfinite(ensemble.weights.isel(seed=slice(2))).all()  # the others can be read
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_verify_sets_a_damaged_chunk_aside_and_trains_only_it(path, stores, expected, damage, monkeypatch):
+    DAMAGE[damage](path, stores / "other")
+    trained, train_chunk = [], workers.train_chunk
+    monkeypatch.setattr(
+        workers, "train_chunk", lambda job, seeds, *rest: trained.append(seeds[0]) or train_chunk(job, seeds, *rest)
+    )
+    with pytest.warns(
+        SeedscopeWarning, match=r"chunk 1-0 of .* is damaged \(weights .*set aside in .*set-aside/1-0 and"
+    ):
+        found = train(table(), MECHANISM, grid=GRID, store=path, verify=True)
+    assert trained == [2]
+    assert bits(found) == expected
+    assert (path / "set-aside" / "1-0" / "marker.json").exists()
+    assert (path / "set-aside" / "1-0" / "scores").exists()
+    assert bits(Ensemble.open(path)) == expected
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_an_ensemble_that_was_just_trained_mends_a_chunk_that_it_finds_damaged(path, stores, expected, damage):
+    DAMAGE[damage](path, stores / "other")
+    found = train(table(), MECHANISM, grid=GRID, store=path)
+    with pytest.warns(SeedscopeWarning, match="chunk 1-0 of .* set aside"):
+        assert bits(found) == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bits(Ensemble.open(path)) == expected
+
+
+@pytest.mark.parametrize("damage", BAD_MARKERS)
+def test_a_chunk_without_a_good_marker_is_named_set_aside_and_trained_again(path, stores, expected, damage):
+    BAD_MARKERS[damage](path, stores / "other")
+    with pytest.raises(SeedscopeError, match=r"lacks 1 of its chunks, first 1-0; run the same training again"):
+        Ensemble.open(path)
+    said = "is half written" if damage == "half written" else "has a bad marker"
+    with pytest.warns(SeedscopeWarning, match=f"chunk 1-0 of .* {said}: it was set aside in"):
+        found = train(table(), MECHANISM, grid=GRID, store=path)
+    assert bits(found) == expected
+
+
+@pytest.mark.parametrize("name", ["seed", "neighbour", "example_part", "example_label", "person_id"])
+def test_a_damaged_coordinate_is_named_and_mended_by_training(path, expected, name):
+    shutil.rmtree(path / "models.zarr" / name / "c")
+    with pytest.raises(SeedscopeError, match=rf"{name} of the store .* is damaged; run the same training again"):
+        Ensemble.open(path)
+    train(table(), MECHANISM, grid=GRID, store=path)
+    assert bits(Ensemble.open(path)) == expected
+
+
+@pytest.mark.parametrize("file", ["zarr.json", "weights/zarr.json", "seed/zarr.json", "losses/zarr.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", None])
+def test_damaged_metadata_is_made_anew_by_training(path, expected, file, content):
+    place = path / "models.zarr" / file
+    place.unlink() if content is None else place.write_bytes(content)
+    train(table(), MECHANISM, grid=GRID, store=path)
+    assert bits(Ensemble.open(path)) == expected
+
+
+def test_an_ensemble_without_probes_is_kept_and_opened(tmp_path):
+    call = {"grid": Grid(4, 2), "records": Records(probes=()), "store": tmp_path / "store"}
+    trained = train(table(), MECHANISM, **call)
+    assert trained.dataset.sizes["example"] == 0
+    assert bits(Ensemble.open(tmp_path / "store")) == bits(trained) == bits(train(table(), MECHANISM, **call))
+
+
+PARTS = [
+    {"seed": 1},
+    {"seed": [4, 0, 2]},
+    {"neighbour": -1, "init": 0},
+    {"seed": slice(1, 4, 2)},
+    {"seed": [], "neighbour": [3, 1]},
+    {"seed": slice(None, None, -1), "parameter": [2, 0]},
+]
+
+
+@pytest.mark.parametrize("key", PARTS)
+def test_any_part_of_the_records_is_what_the_whole_says(path, key):
+    lazy, whole = Ensemble.open(path).weights, Ensemble.open(path).weights.load()
+    np.testing.assert_array_equal(lazy.isel(key), whole.isel(key))
+
+
+def test_a_description_that_was_changed_is_noticed(path):
+    metadata = path / "models.zarr" / "zarr.json"
+    metadata.write_text(metadata.read_text().replace('\\"epsilon\\": 1.0', '\\"epsilon\\": 7.0'))
+    with pytest.raises(SeedscopeError, match=r"description of the store .* is damaged"):
+        Ensemble.open(path)
+
+
+def test_a_plan_with_an_infinite_number_is_kept_as_valid_json(tmp_path):
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    call = {"mechanism": ObjectivePerturbation(epsilon=float("inf")), "grid": Grid(2), "store": tmp_path / "store"}
+    train(table(), **call)
+    plan = json.loads((tmp_path / "store" / "plan.json").read_text(), parse_constant=refuse)
+    assert plan["identity"]["mechanism"]["epsilon"] == "inf"
+    assert open_store(tmp_path / "store", make_plan(table(), call["mechanism"], grid=Grid(2))).missing() == []
+    with pytest.raises(SeedscopeError, match=r"epsilon is inf, not 1\.0"):
+        train(table(), **(call | {"mechanism": MECHANISM}))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 20 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", place], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting is not permitted here; test_a_full_disk_is_one_sentence_and_loses_nothing stands in")
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.slow
+def test_a_disk_of_20_megabytes_that_fills_up_loses_nothing(small_disk):
+    data, records, grid = table(rows=20_000), Records(probes=("train", "test")), Grid(seeds=80)
+    (small_disk / "ballast").write_bytes(bytes(10_000_000))
+    call = {"grid": grid, "records": records, "store": small_disk / "store", "memory": "430MB"}
+    with pytest.raises(SeedscopeError, match=r"no space left .*: finished chunks are kept"):
+        train(data, MECHANISM, **call)
+    kept = sorted((small_disk / "store" / "done").iterdir())
+    assert kept
+    (small_disk / "ballast").unlink()
+    seen = []
+    found = train(data, MECHANISM, verify=True, progress=lambda *one: seen.append(one), **call)
+    assert 0 < seen[0][0] < 80
+    shape = open_store(small_disk / "store", make_plan(data, MECHANISM, grid=grid, records=records, chunk=ChunkShape(
+        **found.description["grid"]["chunk"]))).plan.shape  # fmt: skip
+    whole = make_plan(data, MECHANISM, grid=grid, records=records, chunk=shape)
+    assert bits(found) == bits(Ensemble(train_into(MemoryStore(whole), whole, 1)))
+
+
+@pytest.mark.slow
+def test_a_command_with_workers_that_is_killed_at_random_moments_resumes_to_the_same_bits(tmp_path):
+    options = ["--steps", "300", "--seeds", "200", "--neighbours", "20", "--batch-size", "32"]
+    command = [sys.executable, "-m", "seedscope", "train", "breast-cancer", *options]
+    draw, reached = random.Random(0), []
+    for _ in range(3):
+        with subprocess.Popen(
+            [*command, "--jobs", "2", "--store", str(tmp_path / "run")], stderr=subprocess.PIPE
+        ) as run:
+            done, before = tmp_path / "run" / "done", len(reached) and reached[-1]
+            while run.poll() is None and (not done.exists() or len(list(done.glob("*.json"))) <= before):
+                time.sleep(0.02)
+            time.sleep(draw.uniform(0, 0.2))
+            run.send_signal(signal.SIGKILL)
+        reached.append(len(list(done.glob("*.json"))))
+    assert reached == sorted(reached)
+    for name in ("run", "whole"):
+        subprocess.run([*command, "--jobs", "1", "--store", str(tmp_path / name)], check=True, capture_output=True)
+    assert bits(Ensemble.open(tmp_path / "run")) == bits(Ensemble.open(tmp_path / "whole"))
+
+
+MILLION = """
+import resource, sys, threading, time, os, signal
+start = time.monotonic()
+import seedscope as ss
+data = ss.load("breast-cancer")
+first = []
+def seen(done, total):
+    if not first:
+        first.append(time.monotonic() - start)
+        assert total == 1_000_000, total
+    if time.monotonic() - start > 20:
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(first[0], memory, done, flush=True)
+        os._exit(0)
+ss.train(data, ss.SGD(steps=300), grid=ss.Grid(seeds=10_000, neighbours=99), store=sys.argv[1], jobs=2, progress=seen)
+"""
+
+
+@pytest.mark.slow
+def test_a_plan_of_a_million_models_starts_within_10_seconds_and_its_driver_stays_below_1_gib(tmp_path):
+    shown = subprocess.run(
+        [sys.executable, "-c", MILLION, str(tmp_path / "store")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    seconds, memory, done = map(float, shown.stdout.split())
+    assert seconds < 10
+    assert memory < 1
+    assert done > 0
+
+
+def test_memory_bounds_the_chunks_of_a_new_store_and_a_stored_shape_stays(tmp_path):
+    data, records = table(rows=5000), Records(probes=("train", "test"))
+    call = {"grid": Grid(seeds=40, neighbours=3), "records": records}
+    roomy = make_plan(data, MECHANISM, **call)
+    tight = make_plan(data, MECHANISM, **call, memory="409MiB")
+    models = [one.shape.seeds * one.shape.neighbours for one in (roomy, tight)]
+    assert models[1] < models[0]
+    first = train(data, MECHANISM, store=tmp_path / "store", memory="409MiB", **call)
+    assert first.description["grid"]["chunk"] == {"seeds": tight.shape.seeds, "neighbours": tight.shape.neighbours}
+    again = train(data, MECHANISM, store=tmp_path / "store", memory="8GiB", **call)
+    assert again.description["grid"]["chunk"] == first.description["grid"]["chunk"]
+
+
+@pytest.mark.parametrize("memory", ["", "much", "-1GiB", "0", "1 apple", 0])
+def test_memory_that_is_no_amount_is_one_sentence(memory):
+    with pytest.raises(SeedscopeError, match="memory must be a number of bytes above 0 or like 2GiB"):
+        make_plan(table(), MECHANISM, memory=memory)
+
+
+def test_memory_that_is_too_little_says_how_much_is_needed():
+    with pytest.raises(SeedscopeError, match=r"memory must be at least 401MiB for a chunk of one model, got 100MiB"):
+        make_plan(table(), MECHANISM, memory="100MiB")
+
+
+def test_the_estimate_says_models_bytes_and_time_and_what_is_left(tmp_path):
+    said = []
+    call = {"store": tmp_path / "store", "announce": said.append}
+    train(table(), MECHANISM, grid=Grid(seeds=8), **call)
+    train(table(), MECHANISM, grid=Grid(seeds=16), **call)
+    train(table(), MECHANISM, grid=Grid(seeds=16), **call)
+    assert [(one.models, one.of_models) for one in said] == [(8, 8), (8, 16), (0, 16)]
+    assert said[0].bytes >= 8 * 4 * 4
+    assert [one.measured for one in said] == [False, True, True]
+    assert str(said[0]).startswith("8 models to train: at most ")
+    assert str(said[1]).startswith("8 of 16 models to train: at most ")
+    assert str(said[2]) == "16 models, all trained before."
+
+
+def test_a_set_aside_chunk_is_not_taken_for_a_foreign_file(path):
+    (path / "done" / "2-1.json").unlink()
+    with pytest.warns(SeedscopeWarning):
+        train(table(), MECHANISM, grid=GRID, store=path)
+    assert open_store(path, plan_for()).missing() == []
+    assert [one.name for one in (path / "set-aside").iterdir()] == [Chunk(2, 1).name]
