@@ -10,15 +10,23 @@ from importlib.util import find_spec
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-NEEDS: dict[str, tuple[Callable[[], object], str]] = {
-    "paper_data": (
-        lambda: os.environ.get("SEEDSCOPE_DATA"),
-        "SEEDSCOPE_DATA does not name a folder with the real data sets",
+NEEDS: dict[str, tuple[tuple[str, Callable[[], object]], ...]] = {
+    "paper_data": (("SEEDSCOPE_DATA does not name a folder with the real data sets", lambda: _set("SEEDSCOPE_DATA")),),
+    "browser": (
+        ("no chromium on the path", lambda: any(map(shutil.which, BROWSERS))),
+        ("SEEDSCOPE_SLOW is not set", lambda: _set("SEEDSCOPE_SLOW")),
     ),
-    "browser": (lambda: any(map(shutil.which, BROWSERS)), "no chromium on the path"),
-    "cluster": (lambda: find_spec("distributed"), "the cluster extra is not installed"),
-    "slow": (lambda: os.environ.get("SEEDSCOPE_SLOW"), "SEEDSCOPE_SLOW is not set"),
+    "cluster": (
+        ("the cluster extra is not installed", lambda: find_spec("distributed")),
+        ("SEEDSCOPE_SLOW is not set", lambda: _set("SEEDSCOPE_SLOW")),
+    ),
+    "slow": (("SEEDSCOPE_SLOW is not set", lambda: _set("SEEDSCOPE_SLOW")),),
 }
+
+
+def _set(variable: str) -> bool:
+    """Whether an environment variable is set to something."""
+    return bool(os.environ.get(variable))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,12 +40,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, visibly, the tests whose surroundings are missing."""
-    for marker, (is_here, reason) in NEEDS.items():
-        if is_here():
+    for marker, needs in NEEDS.items():
+        missing = [reason for reason, is_here in needs if not is_here()]
+        if not missing:
             continue
         for item in items:
             if item.get_closest_marker(marker):
-                item.add_marker(pytest.mark.skip(reason=reason))
+                item.add_marker(pytest.mark.skip(reason=missing[0]))
 
 
 @pytest.fixture(scope="session", autouse=True)

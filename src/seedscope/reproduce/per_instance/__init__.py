@@ -31,7 +31,7 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     """Return GLA's figures, ours beside theirs.
 
     Args:
-        scale: "small" (2,500 digits; 600 images with a narrow ResNet; two runs: two minutes) or "paper" (all of MNIST
+        scale: "small" (2,500 digits; 500 images with a narrow ResNet; two runs: minutes) or "paper" (all of MNIST
             with LeNet-5: hours; cifar10-small with ResNet-20, 200 epochs: weeks on two cores), kept in `out` and
             resumed.
         data: only these of "mnist" and "cifar10-small".

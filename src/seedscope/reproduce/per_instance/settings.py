@@ -99,7 +99,7 @@ SWEEPS = {
         (16, 32, 64, 128, 256, 512),
     ),
     ("cifar10-small", "small"): Sweep(
-        "cifar10-small", 600, 4, 2, 1.0, 100, 0, 24, ("narrow ResNet-8",), (10.0,), (64, 128), 12,
+        "cifar10-small", 500, 3, 2, 1.0, 100, 0, 16, ("narrow ResNet-8",), (10.0,), (128,), 8,
     ),
     ("cifar10-small", "paper"): Sweep(
         "cifar10-small", None, 200, 10, 0.5, 500, 0, 100, ("ResNet-20", "small VGG", "LeNet-5"),
