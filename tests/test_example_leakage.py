@@ -36,6 +36,8 @@ from seedscope.smoothness import kinks
 from seedscope.training import initial_parameters, log_loss
 from small_data import images, table
 
+pytestmark = pytest.mark.slow  # compiles many networks
+
 CLIPPING = 0.4
 
 

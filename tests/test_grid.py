@@ -116,3 +116,10 @@ def test_more_neighbours_than_rows_are_refused():
         SeedscopeError, match=r"neighbours must be at most 10, got 11: the data have 10 training rows\."
     ):
         Grid(neighbours=11).neighbour_rows(10)
+
+
+def test_people_asked_about_are_not_drawn_again():
+    rows = Grid(neighbours=17, people=[7, 2, 11]).neighbour_rows(20)
+    assert sorted(rows.tolist()) == list(range(-1, 20))
+    with pytest.raises(SeedscopeError, match="neighbours must be at most 17, got 18"):
+        Grid(neighbours=18, people=[7, 2, 11]).neighbour_rows(20)

@@ -14,6 +14,8 @@ from seedscope.models import CNN, ConvolutionLayer, Network, equinox_network, pa
 from seedscope.per_example import _materialised, clipped_sum, examples, gradient_norms, output_shapes
 from seedscope.resnet import GroupNorm, ResNet, resnet20
 
+pytestmark = pytest.mark.slow  # compiles many networks
+
 CASES = {
     "logistic": (logistic(), (7,), 2),
     "multinomial": (logistic(), (7,), 3),

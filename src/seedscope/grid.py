@@ -61,12 +61,14 @@ class Grid:
 
     def neighbour_rows(self, examples: int) -> np.ndarray:
         """Return the neighbour coordinates: the base, the people asked about, then rows in a random order."""
-        room = f"the data have {examples} training rows"
-        require(self.neighbours <= examples, f"neighbours must be at most {examples}, got {self.neighbours}: {room}.")
         inside = all(0 <= row < examples for row in self.people)
         require(inside, f"people must be row indices from 0 to {examples - 1}, got {list(self.people)}.")
-        drawn = generator(self.root_seed, "neighbours").permutation(examples)[: self.neighbours]
-        return np.concatenate([[BASE], np.asarray(self.people, int), drawn]).astype(int)
+        order = generator(self.root_seed, "neighbours").permutation(examples)
+        others = order[~np.isin(order, self.people)]
+        room = f"the data have {examples} training rows"
+        most = len(others)
+        require(self.neighbours <= most, f"neighbours must be at most {most}, got {self.neighbours}: {room}.")
+        return np.concatenate([[BASE], np.asarray(self.people, int), others[: self.neighbours]]).astype(int)
 
     def steps(self, last: int) -> tuple[int, ...]:
         """Return the checkpoint steps, ascending, the last step included."""

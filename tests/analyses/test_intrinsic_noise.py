@@ -80,6 +80,7 @@ def test_henze_zirkler_does_not_change_under_affine_maps(seed):
     assert one.p_value == other.p_value
 
 
+@pytest.mark.slow
 def test_p_values_stay_uniform_under_the_null_in_100_dimensions():
     rng = np.random.default_rng(0)
     found = [intrinsic.henze_zirkler(rng.normal(size=(130, 100))).p_value for _ in range(REPETITIONS)]

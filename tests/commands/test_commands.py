@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ import pandas as pd
 import pytest
 
 from seedscope import Ensemble
+from seedscope.cli import main
 
 COMMAND = [sys.executable, "-m", "seedscope"]
 
@@ -92,7 +95,8 @@ def test_train_keeps_models_and_resumes(people: Path, tmp_path: Path) -> None:
 def test_interrupted_training_says_how_to_go_on_and_does(tmp_path: Path) -> None:
     options = ["train", "breast-cancer", "--steps", "3000", "--seeds", "3000", "--neighbours", "20", "--jobs", "1"]
     arguments = [*COMMAND, *options, "--store", str(tmp_path / "run")]
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs do not hear Ctrl-C
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=heard)
     done = tmp_path / "run" / "done"
     while process.poll() is None and not any(done.glob("*.json")):
         time.sleep(0.05)
@@ -148,10 +152,31 @@ def test_version() -> None:
         (["reproduce", "intrinsic", "--scale", "huge"], "scale must be one of"),
     ],
 )  # fmt: skip
-def test_a_mistake_ends_in_one_sentence(arguments: list[str], said: str, people: Path, tmp_path: Path) -> None:
-    filled = [one.format(people=people) for one in arguments]
-    assert said in refused(*filled, cwd=tmp_path)
+def test_a_mistake_ends_in_one_sentence(
+    arguments: list[str],
+    said: str,
+    people: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NPROC", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    monkeypatch.setattr(sys, "argv", ["seedscope", *(one.format(people=people) for one in arguments)])
+    with pytest.raises(SystemExit) as ended, warnings.catch_warnings():
+        main()
+    sentences = [line for line in capsys.readouterr().err.splitlines() if line.startswith("seedscope: ")]
+    assert ended.value.code == 2
+    assert len(sentences) == 1
+    assert said in sentences[0]
     assert not (tmp_path / "seedscope-report").exists()
+
+
+def test_a_mistake_in_a_process_of_its_own_shows_no_traceback(tmp_path: Path) -> None:
+    assert "Did you mean 'breast-cancer'?" in refused("train", "breast-cancr", cwd=tmp_path)
+    assert "above 0" in refused("audit", "breast-cancer", "--epsilon", "-1", cwd=tmp_path)
 
 
 def test_another_plan_is_refused_and_nothing_is_lost(people: Path, tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ def test_output_perturbation_in_closed_form_agrees_with_training_it(epsilon):
     assert 0.1 < exact.mean() < 0.99
 
 
+@pytest.mark.slow
 def test_a_small_study_on_embedded_data_is_complete(tmp_path: Path, monkeypatch):
     monkeypatch.setitem(study.MODELS, "small", 40)
     found = study.run("small", ["synthetic"], tmp_path, jobs=1, quiet=True)

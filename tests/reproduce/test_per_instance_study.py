@@ -19,6 +19,8 @@ from seedscope.reproduce.per_instance.tables import PUBLISHED
 from seedscope.training import log_loss
 from small_data import images
 
+pytestmark = pytest.mark.slow  # compiles many networks
+
 MODEL = ss.mlp(3, "tanh")
 SWEEP = Sweep("mnist", 30, 2, 2, 0.5, 4, 2, 16, ("LeNet-5",), (10.0, 100.0), (6, 12), tuple_batches=8)
 

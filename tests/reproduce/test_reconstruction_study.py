@@ -59,6 +59,7 @@ def test_figures_of_the_logistic_regression(tmp_path):
     assert {"figure-2-bounds.svg", "figure-3-attack.svg", "figure-4-reconstructions.svg"} <= written
 
 
+@pytest.mark.slow
 def test_networks_train_once_and_draw_their_trade_off(tmp_path, monkeypatch):
     """A tiny sweep on small images instead of MNIST; the second time everything is in the stores."""
     model = CNN((StridedLayer(2, 4, "same", 2, stride=2),), activation="tanh", pool="average")
