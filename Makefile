@@ -10,7 +10,7 @@ demo: $(READY)  ## audit embedded data; ends with the path of a report to open
 	$(BIN)/seedscope audit breast-cancer --store runs/demo --out runs/demo-report
 
 test: $(DEV)  ## every test that needs nothing but this folder
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: lint types test  ## formatter, linter, types, tests
 
