@@ -21,7 +21,8 @@ def grid_cost(name: str, share: float) -> dict[str, float]:
 
     `share` of its seeds are trained: 1 is the paper's size.
     """
-    from seedscope.reproduce.intrinsic.grids import Run, analysed, trained
+    from seedscope.reproduce.comparison import Run
+    from seedscope.reproduce.intrinsic.grids import analysed, trained
     from seedscope.reproduce.intrinsic.settings import SETTINGS, Size
 
     setting = next(one for one in SETTINGS if one.name == name)

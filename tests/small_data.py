@@ -26,3 +26,17 @@ def images(rows: int = 24, size: int = 8, channels: int = 1, classes: int = 3, s
     features = draw.normal(size=(rows + 4, size, size, channels)).astype(np.float32)
     labels = np.arange(rows + 4) % classes
     return from_arrays(features[:rows], labels[:rows], features[rows:], labels[rows:])
+
+
+def batch_of(network, shape, classes, rows=6):
+    """Return float64 parameters, random rows, labels and weights."""
+    import jax
+
+    draw = np.random.default_rng(0)
+    parameters = jax.tree.map(lambda leaf: leaf.astype(float), network.init(jax.random.key(1)))
+    return (
+        parameters,
+        draw.normal(size=(rows, *shape)),
+        draw.integers(0, classes, rows).astype(float),
+        draw.random(rows),
+    )

@@ -34,7 +34,7 @@ from seedscope.plan import make_plan
 from seedscope.resnet import GroupNorm
 from seedscope.smoothness import kinks
 from seedscope.training import initial_parameters, log_loss
-from small_data import images, table
+from small_data import batch_of, images, table
 
 pytestmark = pytest.mark.slow  # compiles many networks
 
@@ -87,18 +87,6 @@ def double_precision():
         yield
 
 
-def batch_of(network, shape, classes, rows=4):
-    """Float64 parameters, random rows, labels and weights."""
-    draw = np.random.default_rng(0)
-    parameters = jax.tree.map(lambda leaf: leaf.astype(float), network.init(jax.random.key(1)))
-    return (
-        parameters,
-        draw.normal(size=(rows, *shape)),
-        draw.integers(0, classes, rows).astype(float),
-        draw.random(rows),
-    )
-
-
 @partial(jax.jit, static_argnums=0)
 def slow_clipped_gradient(network, parameters, row, label):
     """One example's smoothly clipped gradient, written out."""
@@ -123,7 +111,7 @@ def exact_trace(network, parameters, row, label):
 @pytest.mark.parametrize("name", CASES)
 def test_sum_and_reaction_equal_gradients_and_jacobians_written_out(name, double_precision):
     network, shape, classes = CASES[name]
-    parameters, rows, labels, weights = batch_of(network, shape, classes)
+    parameters, rows, labels, weights = batch_of(network, shape, classes, 4)
     directions = np.random.default_rng(1).normal(size=rows.shape)
     fast = jax.jit(lambda *arrays: smoothly_clipped_sum(network, *arrays[:-1], CLIPPING, arrays[-1]))
     total, squares = fast(parameters, rows, labels, weights, directions)
@@ -158,7 +146,7 @@ def test_random_signs_are_unbiased_and_spread_as_stated(double_precision):
 
 def test_whole_information_and_its_largest_eigenvalue_agree_with_the_trace(double_precision):
     network, shape, classes = CASES["mlp"]
-    parameters, rows, labels, _ = batch_of(network, shape, classes)
+    parameters, rows, labels, _ = batch_of(network, shape, classes, 4)
     arguments = (network, parameters, jnp.asarray(rows), jnp.asarray(labels), CLIPPING, 0.5 * CLIPPING)
     matrices = np.asarray(step_information(*arguments))
     assert matrices.shape == (4, 7, 7)

@@ -13,6 +13,7 @@ from seedscope.layers import PatchConvolution
 from seedscope.models import CNN, ConvolutionLayer, Network, equinox_network, parameter_count
 from seedscope.per_example import _materialised, clipped_sum, examples, gradient_norms, output_shapes
 from seedscope.resnet import GroupNorm, ResNet, resnet20
+from small_data import batch_of
 
 pytestmark = pytest.mark.slow  # compiles many networks
 
@@ -73,18 +74,6 @@ class _Bare(eqx.Module):
 def _double_precision():
     with jax.enable_x64(True):
         yield
-
-
-def batch_of(network, shape, classes, rows=6):
-    """Return float64 parameters, random rows, labels and weights."""
-    draw = np.random.default_rng(0)
-    parameters = jax.tree.map(lambda leaf: leaf.astype(float), network.init(jax.random.key(1)))
-    return (
-        parameters,
-        draw.normal(size=(rows, *shape)),
-        draw.integers(0, classes, rows).astype(float),
-        draw.random(rows),
-    )
 
 
 def compiled(way, network):

@@ -11,10 +11,10 @@ from jax.flatten_util import ravel_pytree
 import seedscope as ss
 from seedscope.errors import SeedscopeError
 from seedscope.reproduce import per_instance as study
-from seedscope.reproduce.comparison import Study
+from seedscope.reproduce.comparison import Run, Study
 from seedscope.reproduce.per_instance import batches, settings
 from seedscope.reproduce.per_instance.cells import study_cell, study_directions
-from seedscope.reproduce.per_instance.settings import STAGES, Cell, Run, Sweep
+from seedscope.reproduce.per_instance.settings import STAGES, Cell, Sweep
 from seedscope.reproduce.per_instance.tables import PUBLISHED
 from seedscope.training import log_loss
 from small_data import images

@@ -28,6 +28,20 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Run:
+    """How a study is run: its scale, its folder, the processes it may use, and whether it shows progress."""
+
+    scale: str
+    out: Path
+    jobs: int | None = None
+    quiet: bool = False
+
+    def store(self, name: str) -> Path | None:
+        """Return the folder that keeps a grid's models: at the papers' sizes, so that a run can be resumed."""
+        return self.out / "stores" / name if self.scale == "paper" else None
+
+
+@dataclass(frozen=True)
 class Study:
     """What re-doing a paper gave: comparisons, and charts (Altair) by file name."""
 

@@ -29,6 +29,7 @@ from seedscope.reproduce.multiplicity_models import (
     PlaneOutcome,
     TableOutcome,
     bounded_data,
+    disagreement_columns,
     linear_scores,
     outcomes,
     plane_outcome,
@@ -138,21 +139,13 @@ def table_rows(ours: TableOutcome, proved: TableOutcome) -> list[Comparison]:
 
 def table_columns(outcome: TableOutcome) -> dict[str, float]:
     """Return the columns of Table 2: performance in percent over models, disagreement over test examples."""
-    values = outcome.disagreement
-    columns = {
+    performance = {
         "AUC mean": 100 * outcome.areas.mean(),
         "AUC std": 100 * outcome.areas.std(ddof=1),
         "F1 mean": 100 * outcome.f1.mean(),
         "F1 std": 100 * outcome.f1.std(ddof=1),
-        "disagreement mean": values.mean(),
-        "disagreement std": values.std(ddof=1),
-        "disagreement min": values.min(),
-        "disagreement median": np.median(values),
-        "disagreement max": values.max(),
-        "disagreement 90 pctl": np.quantile(values, 0.9),
-        "disagreement 95 pctl": np.quantile(values, 0.95),
     }
-    return {name: float(value) for name, value in columns.items()}
+    return {name: float(value) for name, value in performance.items()} | disagreement_columns(outcome.disagreement)
 
 
 def largest_differences(rows: Sequence[Comparison]) -> list[Comparison]:

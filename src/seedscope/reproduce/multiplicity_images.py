@@ -18,6 +18,7 @@ import numpy as np
 import seedscope as ss
 from seedscope.progress import model_progress
 from seedscope.reproduce.comparison import Comparison
+from seedscope.reproduce.multiplicity_models import disagreement_columns
 
 IMAGES = ("cifar10-small", "mnist")
 IMAGE_EPSILONS = {"small": (2.22, 5.59), "paper": (2.22, 2.73, 3.62, 4.39, 5.59)}
@@ -155,17 +156,9 @@ def image_rows(outcome: ImageOutcome, published: Mapping[tuple[str, str, str, st
 
 def image_columns(outcome: ImageOutcome) -> dict[str, float]:
     """Return the columns of Table 2 on images: accuracy in percent over models, disagreement over test images."""
-    values = outcome.disagreement
-    columns = {
-        "accuracy mean": 100 * outcome.accuracy.mean(),
-        "accuracy std": 100 * outcome.accuracy.std(ddof=1),
-        "disagreement mean": values.mean(),
-        "disagreement std": values.std(ddof=1),
-        "disagreement min": values.min(),
-        "disagreement median": np.median(values),
-        "disagreement max": values.max(),
-        "disagreement 90 pctl": np.quantile(values, 0.9),
-        "disagreement 95 pctl": np.quantile(values, 0.95),
-        "pairwise disagreement mean": outcome.pairwise.mean(),
+    return {
+        "accuracy mean": float(100 * outcome.accuracy.mean()),
+        "accuracy std": float(100 * outcome.accuracy.std(ddof=1)),
+        **disagreement_columns(outcome.disagreement),
+        "pairwise disagreement mean": float(outcome.pairwise.mean()),
     }
-    return {name: float(value) for name, value in columns.items()}

@@ -127,6 +127,20 @@ def table_outcome(cell: Cell) -> TableOutcome:
     )
 
 
+def disagreement_columns(values: np.ndarray) -> dict[str, float]:
+    """Return what Table 2 says of the disagreement of test examples [example]."""
+    columns = {
+        "mean": values.mean(),
+        "std": values.std(ddof=1),
+        "min": values.min(),
+        "median": np.median(values),
+        "max": values.max(),
+        "90 pctl": np.quantile(values, 0.9),
+        "95 pctl": np.quantile(values, 0.95),
+    }
+    return {f"disagreement {name}": float(value) for name, value in columns.items()}
+
+
 def plane_outcome(cell: Cell) -> PlaneOutcome:
     """Train a cell's models on the synthetic set and return their statistics over the plane and on the test part."""
     data = bounded_data(cell.data)

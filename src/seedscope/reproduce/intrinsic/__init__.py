@@ -22,10 +22,10 @@ from typing import Any
 import seedscope as ss
 from seedscope.datasets import describe
 from seedscope.errors import require, unknown_name
-from seedscope.reproduce.comparison import Comparison, Study
+from seedscope.reproduce.comparison import Comparison, Run, Study
 from seedscope.reproduce.intrinsic import figures, tables
 from seedscope.reproduce.intrinsic.attack import study_attack
-from seedscope.reproduce.intrinsic.grids import GridOutcome, Run, study_grid
+from seedscope.reproduce.intrinsic.grids import GridOutcome, study_grid
 from seedscope.reproduce.intrinsic.settings import (
     ATTACKED,
     BINARY,

@@ -9,8 +9,7 @@ import numpy as np
 import seedscope as ss
 from seedscope.analyses.membership import SeedKnownOrHidden, seed_known_or_hidden
 from seedscope.progress import model_progress
-from seedscope.reproduce.comparison import Comparison
-from seedscope.reproduce.intrinsic.grids import Run
+from seedscope.reproduce.comparison import Comparison, Run
 from seedscope.reproduce.intrinsic.settings import Attack
 from seedscope.reproduce.intrinsic.tables import row
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from seedscope.analyses.intrinsic import (
 )
 from seedscope.number import Number
 from seedscope.progress import model_progress
+from seedscope.reproduce.comparison import Run
 from seedscope.reproduce.intrinsic.settings import Setting, Size
 
 CHECKPOINTS = 10
@@ -63,20 +63,6 @@ class GridOutcome:
     def at_the_end(self, init: str) -> SeedAndDataDistances:
         """Return the distances between final weights."""
         return self.distances[init, self.setting.steps]
-
-
-@dataclass(frozen=True)
-class Run:
-    """How a study is run: its scale, its folder, the processes it may use, and whether it shows progress."""
-
-    scale: str
-    out: Path
-    jobs: int | None = None
-    quiet: bool = False
-
-    def store(self, name: str) -> Path | None:
-        """Return the folder that keeps a grid's models: at the papers' sizes, so that a run can be resumed."""
-        return self.out / "stores" / name if self.scale == "paper" else None
 
 
 def study_grid(setting: Setting, data: ss.Dataset, run: Run, size: Size | None = None) -> GridOutcome:

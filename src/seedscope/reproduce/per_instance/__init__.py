@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from seedscope.errors import unknown_name
-from seedscope.reproduce.comparison import Comparison, Study
+from seedscope.reproduce.comparison import Comparison, Run, Study
 from seedscope.reproduce.per_instance.cells import study_cell, study_directions
 from seedscope.reproduce.per_instance.figures import charts
-from seedscope.reproduce.per_instance.settings import SWEEPS, Run, Sweep
+from seedscope.reproduce.per_instance.settings import SWEEPS, Sweep
 from seedscope.reproduce.per_instance.tables import rows_of
 
 DATA = ("mnist", "cifar10-small")

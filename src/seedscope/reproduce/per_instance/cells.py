@@ -18,8 +18,9 @@ from seedscope.analyses.per_instance import (
 )
 from seedscope.datasets import Dataset
 from seedscope.progress import model_progress
+from seedscope.reproduce.comparison import Run
 from seedscope.reproduce.per_instance.batches import StageBatches, stage_batches
-from seedscope.reproduce.per_instance.settings import MODELS, ORDER, RUN_ORDERS, STAGES, Cell, Run, Sweep
+from seedscope.reproduce.per_instance.settings import MODELS, ORDER, RUN_ORDERS, STAGES, Cell, Sweep
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import seedscope as ss
@@ -106,17 +105,3 @@ SWEEPS = {
         (1.0, 3.0, 10.0, 30.0, 100.0), (16, 32, 64, 128, 256),
     ),
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Run:
-    """How the study is run: its folder, the processes it may use, and whether it shows progress."""
-
-    scale: str
-    out: Path
-    jobs: int | None = None
-    quiet: bool = False
-
-    def store(self, name: str) -> Path | None:
-        """Return the folder that keeps a cell's models: at the paper's sizes, so that a run can be resumed."""
-        return self.out / "stores" / name if self.scale == "paper" else None
