@@ -27,7 +27,17 @@ from seedscope import (
     train,
 )
 from seedscope import dpsgd as engine
-from seedscope.dpsgd import People, draw_batches, noise_keys, normals_like, poisson_capacity, rounded_up, train_dpsgd
+from seedscope.dpsgd import (
+    Parts,
+    People,
+    batch_parts,
+    draw_batches,
+    noise_keys,
+    normals_like,
+    poisson_capacity,
+    rounded_up,
+    train_dpsgd,
+)
 from seedscope.mechanisms import Setting
 from seedscope.models import CNN, ConvolutionLayer
 from seedscope.optimizers import Cosine, Momentum
@@ -108,7 +118,7 @@ def test_a_grid_equals_models_trained_one_at_a_time_example_by_example(relation,
 
 
 def test_a_convolutional_network_with_several_classes_trains_like_its_slow_twin():
-    data, network = images(ROWS, 6), CNN((ConvolutionLayer(2, 4, "same", 2),), activation="tanh").network((6, 6, 1), 3)
+    data, network = images(ROWS, 6), CNN((ConvolutionLayer(2, 5, "same", 2),), activation="tanh").network((6, 6, 1), 3)
     mechanism = DPSGD(**SMALL)
     records = trained(mechanism, network, "replace_one", data)
     states, _ = one_model(mechanism, network, "replace_one", data, SEEDS[0], NEIGHBOURS[1], "varied")
@@ -150,16 +160,24 @@ def test_recording_norms_changes_no_model():
     np.testing.assert_allclose(plain["weights"], watched["weights"], atol=1e-6)
 
 
-def test_how_a_batch_is_cut_into_parts_does_not_matter(monkeypatch):
+PARTS = {
+    "model by model": ({"LEAST_ROWS": 2, "WORKING_SET": 1}, Parts(2, 2, one_by_one=True)),
+    "equal parts": ({"LEAST_ROWS": 2, "WORKING_SET": 160}, Parts(2, 2)),
+    "a first part and more": ({"FIRST_PART": -1.0, "LATER_PART": 3}, Parts(4, 3)),
+}
+
+
+@pytest.mark.parametrize(("settings", "parts"), PARTS.values(), ids=PARTS)
+def test_how_a_batch_is_cut_into_parts_does_not_matter(settings, parts, monkeypatch):
     data, network = table(ROWS), logistic().network((3,), 2)
-    whole = trained(DPSGD(**SMALL), network, "replace_one", data)["weights"]
-    monkeypatch.setattr(engine, "LEAST_ROWS", 2)
-    monkeypatch.setattr(engine, "WORKING_SET", 1)
-    np.testing.assert_allclose(trained(DPSGD(**SMALL), network, "replace_one", data)["weights"], whole, atol=1e-6)
-    monkeypatch.undo()
-    monkeypatch.setattr(engine, "FIRST_PART", -2.0)
-    monkeypatch.setattr(engine, "LATER_PART", 3)
-    np.testing.assert_allclose(trained(DPSGD(**SMALL), network, "replace_one", data)["weights"], whole, atol=1e-6)
+    people = People(*(values[:5] for values in arrays(data)), 4)
+    whole = trained(DPSGD(**SMALL), network, "replace_one", data, people)
+    for name, value in settings.items():
+        monkeypatch.setattr(engine, name, value)
+    assert batch_parts(network, DPSGD(**SMALL), (3,), len(SEEDS), len(NEIGHBOURS) * len(INITS)) == parts
+    cut = trained(DPSGD(**SMALL), network, "replace_one", data, people)
+    for name in ("weights", "gradient_norms"):
+        np.testing.assert_allclose(cut[name], whole[name], atol=1e-6)
 
 
 def test_a_batch_larger_than_the_estimated_capacity_is_kept_whole(monkeypatch):

@@ -71,11 +71,13 @@ class _Bare(eqx.Module):
 
 STRIDED = CNN((StridedLayer(3, 4, "same", 2, stride=2),), hidden=(5,), activation="tanh", pool="average")
 GHOST = CNN((ConvolutionLayer(16, 3), ConvolutionLayer(24, 3, "same")), activation="sigmoid", pool="average")
+POOLED = CNN((ConvolutionLayer(3, 5, "same", 2), ConvolutionLayer(16, 5, "same", 2)), activation="tanh")
 CASES = {
     "logistic": (logistic().network((7,), 2), (7,), 2),
     "mlp": (mlp((5, 4), "tanh").network((7,), 3), (7,), 3),
     "strided": (STRIDED.network((9, 9, 2), 3), (9, 9, 2), 3),
     "ghost norm": (GHOST.network((5, 5, 2), 3), (5, 5, 2), 3),
+    "pooled": (POOLED.network((9, 8, 2), 3), (9, 8, 2), 3),
     "normalised": (equinox_network(_Normalised), (6,), 3),
     "held one by one": (equinox_network(_Bare), (4,), 2),
 }

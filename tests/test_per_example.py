@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seedscope import logistic, mlp
-from seedscope.layers import PatchConvolution
+from seedscope.layers import PatchConvolution, PooledConvolution, largest_of_tiles, pooled
 from seedscope.models import CNN, ConvolutionLayer, Network, equinox_network, parameter_count
 from seedscope.per_example import _materialised, clipped_sum, examples, gradient_norms, output_shapes
 from seedscope.resnet import GroupNorm, ResNet, resnet20
@@ -24,7 +24,7 @@ CASES = {
     "convolutions": (CNN((ConvolutionLayer(3, 3, "same", 2), ConvolutionLayer(4, 2, "valid")), (5,)), (8, 8, 1), 3),
     "ghost norm": (CNN((ConvolutionLayer(16, 3), ConvolutionLayer(24, 3, "same"))), (5, 5, 2), 3),
     "tiles for pooling": (
-        CNN((ConvolutionLayer(3, 4, "same", 2), ConvolutionLayer(4, 5, "same", 2)), (5,)),
+        CNN((ConvolutionLayer(3, 5, "same", 2), ConvolutionLayer(16, 5, "same", 2)), (5,)),
         (9, 8, 2),
         3,
     ),
@@ -163,14 +163,22 @@ def test_group_norm_equals_that_of_equinox():
 
 
 @pytest.mark.parametrize(("padding", "size"), [("same", 9), ("valid", 12)])
-@pytest.mark.parametrize("tile", [2, 3])
-def test_a_convolution_in_tiles_has_the_same_outputs_where_tiles_fit(padding, size, tile):
+@pytest.mark.parametrize(("kernel", "tile"), [(5, 2), (4, 3)])
+@pytest.mark.parametrize("outputs", [3, 16], ids=["narrow", "wide"])
+def test_a_pooled_convolution_gives_the_largest_output_of_each_tile(padding, size, kernel, tile, outputs):
     image, key = np.random.default_rng(0).normal(size=(size, size + 1, 2)), jax.random.key(0)
-    plain, tiled = (PatchConvolution(2, 3, 4, padding, key, tile=one)(image) for one in (1, tile))
-    rows, columns = plain.shape[0] // tile, plain.shape[1] // tile
-    assert tiled.shape == (rows, columns, tile**2, 3)
-    whole = tiled.reshape(rows, columns, tile, tile, 3).transpose(0, 2, 1, 3, 4).reshape(rows * tile, columns * tile, 3)
-    np.testing.assert_allclose(whole, plain[: rows * tile, : columns * tile], rtol=1e-6, atol=1e-6)
+    plain = PatchConvolution(2, outputs, kernel, padding, key)
+    tiled = PooledConvolution(2, outputs, kernel, padding, key, tile)
+    expected = pooled(plain(image), tile, "max")
+    np.testing.assert_allclose(largest_of_tiles(tiled(image), outputs), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("outputs", [1, 16], ids=["narrow", "wide"])
+def test_of_equal_outputs_of_a_tile_the_first_gets_the_gradient(outputs):
+    layer = PooledConvolution(1, outputs, 5, "same", jax.random.key(0), 2)
+    equal = jnp.zeros((4, outputs, 1, 1) if layer.narrow else (1, 1, 4, outputs))
+    places = jax.grad(lambda values: largest_of_tiles(values, outputs).sum())(equal).reshape((4, -1))
+    assert places.sum(1).tolist() == [outputs, 0, 0, 0]
 
 
 def test_a_strided_convolution_keeps_every_other_position():

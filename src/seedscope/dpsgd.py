@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seedscope.example_leakage import smoothly_clipped_sum
-from seedscope.layers import PatchConvolution, ScaleAndShift
+from seedscope.layers import PooledConvolution, ScaleAndShift
 from seedscope.mechanisms import DPSGD, Poisson, Relation, Shuffled, SmoothClipping
 from seedscope.models import Network
 from seedscope.optimizers import SCHEDULES, transformation
@@ -45,14 +46,15 @@ class Batches(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """How a batch is worked through: rows of the first part, and of each later one."""
+    """How a batch is worked through: rows of the first part and of each later one, and whether model by model."""
 
     first: int
     later: int
+    one_by_one: bool = False
 
     def needed(self, sizes: np.ndarray) -> np.ndarray:
         """Return how many later parts each step needs, for batch sizes [step, seed]."""
-        return np.maximum(0, -(-(sizes.max(axis=1) - self.first) // self.later)).astype(np.int32)
+        return np.maximum(0, -(-(sizes - self.first) // self.later)).astype(np.int32)
 
     def room(self, capacity: int) -> int:
         """Return the smallest number of places from the capacity on that whole parts fill."""
@@ -142,7 +144,7 @@ def train_block(
     """Return the records of a block of models, trained side by side.
 
     dials: the mechanism's numbers; parameters: pytree of [seed, model, ...]; rows [N+1, ...] and labels [N+1], the
-    spare example last; batches [step, seed, place]; parts [step], how many later parts of a batch hold examples;
+    spare example last; batches [step, seed, place]; parts [step, seed], how many later parts of a batch hold examples;
     keys [seed], of the noise; neighbours [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores
     are recorded; people: blocks of (rows, labels) whose gradient norms are recorded; traced [example]: the rows
     whose Fisher traces are.
@@ -178,47 +180,80 @@ def train_block(
 
 
 def batch_sum(job: PrivateJob, dials: Dials, parameters, rows, labels, batch, parts, neighbours, keys) -> Sums:
-    """Return the sums over a batch [seed, place] for every model, part by part; keys [seed]: of traces' directions."""
+    """Return the sums over a batch [seed, place] for every model; parts and keys (of traces' directions) [seed]."""
+    draw, add = partial(drawn_examples, job, rows, labels), partial(part_sum, job, dials, rows.shape[0])
 
-    sum_over = jax.vmap(partial(part_sum, job, dials, rows, labels, neighbours))
-    first, later = job.parts
+    def side_by_side(part, number):
+        def of_seed(parameters, part, key):
+            return jax.vmap(partial(add, draw(part, key, number)))(parameters, neighbours)
+
+        return jax.vmap(of_seed)(parameters, part, keys)
+
+    def alone(place):
+        seed, model = place
+        own = jax.tree.map(lambda leaf: leaf[seed, model], parameters)
+
+        def of_model(part, number):
+            return add(draw(part, keys[seed], number), own, neighbours[model])
+
+        return sum_of_parts(job.parts, parts[seed], of_model, batch[seed])
+
+    if not job.parts.one_by_one:
+        return sum_of_parts(job.parts, parts.max(), side_by_side, batch)
+    shape = (batch.shape[0], neighbours.shape[0])
+    found = jax.lax.map(alone, tuple(jnp.indices(shape).reshape(2, -1)))
+    return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
+
+
+def sum_of_parts(
+    parts: Parts, later_parts: jax.Array, over: Callable[[jax.Array, Any], Sums], batch: jax.Array
+) -> Sums:
+    """Return the sum of what `over` gives for each part [..., place] of a batch and the part's number."""
 
     def add_part(k, total):
-        here = jax.lax.dynamic_slice_in_dim(batch, first + k * later, later, axis=1)
-        return jax.tree.map(jnp.add, total, sum_over(parameters, here, fold_each(keys, k + 1)))
+        here = jax.lax.dynamic_slice_in_dim(batch, parts.first + k * parts.later, parts.later, axis=-1)
+        return jax.tree.map(jnp.add, total, over(here, k + 1))
 
-    if first == later < batch.shape[1]:  # one loop compiles faster than a first part and a loop
-        nothing = Sums(jax.tree.map(jnp.zeros_like, parameters), no_traces(job, parameters, rows))
-        return jax.lax.fori_loop(-1, parts, add_part, nothing)
-    total = sum_over(parameters, batch[:, :first], fold_each(keys, 0))
-    return jax.lax.fori_loop(0, parts, add_part, total) if first < batch.shape[1] else total
+    first, whole = batch[..., : parts.first], batch.shape[-1]
+    if parts.first == parts.later < whole:  # one loop compiles faster than a first part and a loop
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(over, first, 0))
+        return jax.lax.fori_loop(-1, later_parts, add_part, nothing)
+    return jax.lax.fori_loop(0, later_parts, add_part, over(first, 0)) if parts.first < whole else over(first, 0)
 
 
-def part_sum(job: PrivateJob, dials: Dials, rows, labels, neighbours, parameters, part, key) -> Sums:
-    """Return the sums over a part [place] of one seed's batch, for its models [model, ...].
+class Drawn(NamedTuple):
+    """The examples of a part [place] of a batch: their indices, rows, labels and, for traces, random directions."""
+
+    places: jax.Array
+    rows: jax.Array
+    labels: jax.Array
+    directions: jax.Array | None
+
+
+def drawn_examples(job: PrivateJob, rows, labels, part, key, number) -> Drawn:
+    """Return the examples of a batch's part of this number; where a row is replaced, the spare example stands last."""
+    places = jnp.append(part, rows.shape[0] - 1) if job.relation == "replace_one" else part
+    drawn = take(rows, places)
+    own = jax.random.fold_in(key, number)
+    directions = jax.random.rademacher(own, drawn.shape, rows.dtype) if job.traces else None
+    return Drawn(places, drawn, take(labels, places), directions)
+
+
+def part_sum(job: PrivateJob, dials: Dials, examples: int, drawn: Drawn, parameters, neighbour) -> Sums:
+    """Return the sums over a part of a batch for one model; examples: N+1, the spare one counted.
 
     Adding is linear, so a neighbouring data set is a matter of weights: its own row counts 0, and where it is replaced
-    the spare example, appended to the part, counts as often as that row was drawn.
+    the spare example, the last of the part, counts as often as that row was drawn.
     """
-    spare = rows.shape[0] - 1
-    replacing = job.relation == "replace_one"
-    drawn = jnp.append(part, spare) if replacing else part
-    part_rows, part_labels = take(rows, drawn), take(labels, drawn)
-    directions = jax.random.rademacher(key, part_rows.shape, rows.dtype) if job.traces else None
-    smooth = isinstance(job.mechanism.clipping, SmoothClipping)
-
-    def one_model(parameters, neighbour):
-        lacking = part == neighbour
-        weights = ((part != spare) & ~lacking).astype(rows.dtype)
-        if replacing:
-            weights = jnp.append(weights, lacking.sum(dtype=rows.dtype))
-        arguments = (job.network, parameters, part_rows, part_labels, weights, dials.clipping_norm)
-        if directions is None:
-            return Sums(clipped_sum(*arguments, smooth), ())
-        total, squares = smoothly_clipped_sum(*arguments, directions)
-        return Sums(total, jnp.zeros(rows.shape[0], squares.dtype).at[drawn].add(weights * squares))
-
-    return jax.vmap(one_model)(parameters, neighbours)
+    lacking = drawn.places == neighbour
+    weights = ((drawn.places != examples - 1) & ~lacking).astype(drawn.rows.dtype)
+    if job.relation == "replace_one":
+        weights = weights.at[-1].set(lacking.sum(dtype=weights.dtype))
+    arguments = (job.network, parameters, drawn.rows, drawn.labels, weights, dials.clipping_norm)
+    if drawn.directions is None:
+        return Sums(clipped_sum(*arguments, isinstance(job.mechanism.clipping, SmoothClipping)), ())
+    total, squares = smoothly_clipped_sum(*arguments, drawn.directions)
+    return Sums(total, jnp.zeros(examples, squares.dtype).at[drawn.places].add(weights * squares))
 
 
 def no_traces(job: PrivateJob, parameters, rows) -> Any:
@@ -323,22 +358,37 @@ class _Recorder:
 
         def block(people):
             one_model = partial(gradient_norms, self.job.network, rows=people[0], labels=people[1])
-            return jax.vmap(jax.vmap(one_model))(parameters)
+            over: Callable = one_after_another if self.job.parts.one_by_one else jax.vmap
+            return over(over(one_model))(parameters)
 
         found = jax.lax.map(block, self.people)
         norms, correct = (jnp.moveaxis(one, 0, 2).reshape(*one.shape[1:3], -1) for one in found)
         return {"gradient_norms": norms, "correct": correct.astype(jnp.int8)}
 
 
+def one_after_another(function: Callable) -> Callable:
+    """Return the function over an axis of its argument, like `jax.vmap`, but one at a time."""
+    return lambda values: jax.lax.map(function, values)
+
+
 def batch_parts(network: Network, mechanism: DPSGD, shape: tuple[int, ...], seeds: int, models: int) -> Parts:
-    """Return the parts for so many seeds × models: few enough rows for the cache, many enough for speed."""
-    most = max(LEAST_ROWS, WORKING_SET // (seeds * row_bytes(network, shape, models)))
+    """Return the parts for so many seeds × models: few enough rows for the cache, many enough for speed.
+
+    Where not even one model's batch fits, models share little and are worked through one by one.
+    """
     batch, poisson = mechanism.batch_size, isinstance(mechanism.sampling, Poisson)
     first = batch + math.ceil(FIRST_PART * math.sqrt(batch)) * poisson
-    if first > most:
-        equal = -(-batch // -(-batch // most))
-        return Parts(equal, equal)
-    return Parts(first, min(LATER_PART, first))
+    alone = max(LEAST_ROWS, WORKING_SET // row_bytes(network, shape, 1))
+    if first > alone:
+        return _equal_parts(batch, min(alone, LATER_PART))._replace(one_by_one=True)
+    most = max(LEAST_ROWS, WORKING_SET // (seeds * row_bytes(network, shape, models)))
+    return _equal_parts(batch, most) if first > most else Parts(first, min(LATER_PART, first))
+
+
+def _equal_parts(batch: int, most: int) -> Parts:
+    """Return parts of equal size, at most so many rows, that a batch of the expected size fills."""
+    rows = -(-batch // -(-batch // most))
+    return Parts(rows, rows)
 
 
 @lru_cache
@@ -356,8 +406,8 @@ def _lifted_numbers(layer: Layer, output: jax.ShapeDtypeStruct) -> int:
     """Return how many numbers a layer's lifted input has for one example."""
     if isinstance(layer, ScaleAndShift):
         return output.size
-    convolution = isinstance(layer, PatchConvolution)
-    matrix = jax.eval_shape(PatchConvolution.matrix, layer) if convolution else layer.weight
+    pooled = isinstance(layer, PooledConvolution)
+    matrix = jax.eval_shape(PooledConvolution.matrix, layer) if pooled else layer.weight
     return output.size // matrix.shape[0] * matrix.shape[1]
 
 

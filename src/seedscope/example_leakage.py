@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from seedscope.layers import ScaleAndShift
+from seedscope.layers import PooledConvolution, ScaleAndShift
 from seedscope.models import Network
 from seedscope.per_example import (
     Examples,
@@ -91,12 +91,13 @@ def _change_squares(
         positions = tuple(range(1, lifted.ndim - 1))
         scale = jnp.sum(lifted_change * delta + lifted * delta_change, positions)
         return squared_norms(scale) + squared_norms(jnp.sum(delta_change, positions))
+    if isinstance(layer, PooledConvolution):
+        change = layer.gradients(lifted, delta_change) + layer.gradients(lifted_change, delta)
+        return squared_norms(change.reshape(len(change), -1)) + squared_norms(layer.bias_gradients(delta_change))
     a, d = as_matrices(layer, lifted, delta)
     a_change, d_change = as_matrices(layer, lifted_change, delta_change)
-    weight = matrix_gradient(layer, jnp.concatenate([a, a_change], 1), jnp.concatenate([d_change, d], 1)).squares
-    if layer.bias is None:
-        return weight
-    return weight + squared_norms(delta_change.reshape(len(delta), -1, len(layer.weight)).sum(1))
+    weight = matrix_gradient(jnp.concatenate([a, a_change], 1), jnp.concatenate([d_change, d], 1)).squares
+    return weight if layer.bias is None else weight + squared_norms(d_change.sum(1))
 
 
 def step_information(

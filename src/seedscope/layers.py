@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+VECTOR = 16  # numbers that a processor's vector register holds
 
 
 class LiftedLayer(eqx.Module):
@@ -37,59 +41,104 @@ class ScaleAndShift(LiftedLayer):
 
 
 class PatchConvolution(LiftedLayer):
-    """A square convolution of one image [height, width, channel], as patches times a matrix.
-
-    With `tile` T its outputs are computed in squares of T × T side by side, [height/T, width/T, T · T, channel], as
-    pooling wants them: a larger patch times a wider matrix, in which the weights stand T · T times. Neighbouring
-    outputs share most of their patch, so much less memory is moved: for 5 × 5 kernels and T = 2 almost three times.
-    """
+    """A square convolution of one image [height, width, channel], as patches times a matrix."""
 
     weight: jax.Array  # [out, kernel · kernel · in]
     bias: jax.Array | None
     kernel: int = eqx.field(static=True)
     padding: str = eqx.field(static=True)
     stride: int = eqx.field(static=True)
-    tile: int = eqx.field(static=True)
 
     def __init__(
-        self,
-        inputs: int,
-        outputs: int,
-        kernel: int,
-        padding: str,
-        key: jax.Array,
-        stride: int = 1,
-        bias: bool = True,
-        tile: int = 1,
+        self, inputs: int, outputs: int, kernel: int, padding: str, key: jax.Array, stride: int = 1, bias: bool = True
     ):
         limit = np.sqrt(6 / (kernel * kernel * (inputs + outputs)))
         self.weight = jax.random.uniform(key, (outputs, kernel * kernel * inputs), minval=-limit, maxval=limit)
         self.bias = jnp.zeros(outputs) if bias else None
-        self.kernel, self.padding, self.stride, self.tile = kernel, padding, stride, tile
+        self.kernel, self.padding, self.stride = kernel, padding, stride
 
     def lift(self, x: jax.Array) -> jax.Array:
-        return patches(x, self.kernel, self.padding, self.stride, self.tile)
+        return patches(x, self.kernel, self.padding, self.stride)
 
     def act(self, lifted: jax.Array) -> jax.Array:
-        output = lifted @ self.matrix().T
-        if self.tile > 1:
-            output = output.reshape(*output.shape[:-1], self.tile**2, -1)
+        output = lifted @ self.weight.T
         return output if self.bias is None else output + self.bias
+
+
+class PooledConvolution(LiftedLayer):
+    """A convolution at stride 1 whose outputs max pooling takes in squares side by side, tile × tile.
+
+    A larger patch holds those of all places of a tile and meets a wider matrix, in which the weights stand once for
+    each place: neighbouring outputs share most of their patch, so much less memory is moved than by `PatchConvolution`,
+    for 5 × 5 kernels and tiles of 2 × 2 almost three times.
+
+    Outputs are [height, width, place, channel], or where channels are too few to fill a vector register ("narrow")
+    [place, channel, height, width], and patches accordingly; `largest_of_tiles` makes an image of either.
+    """
+
+    weight: jax.Array  # [out, kernel · kernel · in]
+    bias: jax.Array
+    kernel: int = eqx.field(static=True)
+    padding: str = eqx.field(static=True)
+    tile: int = eqx.field(static=True)
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, padding: str, key: jax.Array, tile: int):
+        plain = PatchConvolution(inputs, outputs, kernel, padding, key)
+        self.weight, self.bias = plain.weight, jnp.zeros(outputs)
+        self.kernel, self.padding, self.tile = kernel, padding, tile
+
+    @staticmethod
+    def fits(kernel: int, tile: int) -> bool:
+        """Whether tiles are worth it: they fill the larger patch evenly, and it grows by less than 1.6 times."""
+        side = kernel + tile - 1
+        return tile > 1 and side % tile == 0 and (side / kernel) ** 2 < 1.6
+
+    @property
+    def narrow(self) -> bool:
+        """Whether positions, not channels, lie side by side in memory."""
+        return is_narrow(len(self.weight))
+
+    @property
+    def side(self) -> int:
+        """The height and width of the larger patch."""
+        return self.kernel + self.tile - 1
+
+    def lift(self, x: jax.Array) -> jax.Array:
+        """Return the larger patches [height, width, side · side · in]; if narrow [side · side · in, height, width]."""
+        image = padded(x, self.kernel) if self.padding == "same" else x
+        return (_patches_across if self.narrow else _patches_along)(image, self.side, self.tile)
+
+    def act(self, lifted: jax.Array) -> jax.Array:
+        if self.narrow:
+            # Weights that seem to differ between examples: else all examples' patches are first brought side by side.
+            nothing = 0 * jax.lax.stop_gradient(lifted[0, 0, 0])
+            output = jnp.einsum("oi,ihw->ohw", self.matrix() + nothing, lifted)
+            return output.reshape(self.tile**2, -1, *output.shape[1:]) + self.bias[:, None, None]
+        output = lifted @ self.matrix().T
+        return output.reshape(*output.shape[:2], self.tile**2, -1) + self.bias
 
     def matrix(self) -> jax.Array:
         """Return what multiplies a patch, [tile · tile · out, patch]: the weights, shifted for each place of a tile."""
-        if self.tile == 1:
-            return self.weight
         square = self.weight.reshape(len(self.weight), self.kernel, self.kernel, -1)
         room = self.tile - 1
         shifted = [jnp.pad(square, ((0, 0), (i, room - i), (j, room - j), (0, 0))) for i, j in self._places()]
         return jnp.stack(shifted).reshape(self.tile**2 * len(self.weight), -1)
 
-    def fold(self, gradients: jax.Array) -> jax.Array:
-        """Return gradients by the weights [example, out, kernel · kernel · in] from those by `matrix`."""
-        if self.tile == 1:
-            return gradients
-        k, side = self.kernel, self.kernel + self.tile - 1
+    def gradients(self, lifted: jax.Array, delta: jax.Array) -> jax.Array:
+        """Return each example's gradient [example, out, kernel · kernel · in] from derivatives by the outputs."""
+        if self.narrow:
+            inputs = lifted.reshape(*lifted.shape[:2], -1)
+            return self._fold(jnp.einsum("bop,bip->boi", delta.reshape(len(delta), -1, inputs.shape[2]), inputs))
+        inputs = lifted.reshape(len(lifted), -1, lifted.shape[-1])
+        return self._fold(jnp.einsum("bpo,bpi->boi", delta.reshape(*inputs.shape[:2], -1), inputs))
+
+    def bias_gradients(self, delta: jax.Array) -> jax.Array:
+        """Return each example's gradient [example, out] by the bias."""
+        return delta.sum((1, 3, 4) if self.narrow else (1, 2, 3))
+
+    def _fold(self, gradients: jax.Array) -> jax.Array:
+        """Return gradients by the weights from those by `matrix`."""
+        k, side = self.kernel, self.side
         squares = gradients.reshape(len(gradients), self.tile**2, -1, side, side, gradients.shape[-1] // side**2)
         shifted = [squares[:, place, :, i : i + k, j : j + k] for place, (i, j) in enumerate(self._places())]
         return sum(shifted).reshape(len(gradients), squares.shape[2], -1)  # type: ignore[union-attr]
@@ -99,18 +148,61 @@ class PatchConvolution(LiftedLayer):
         return [(i, j) for i in range(self.tile) for j in range(self.tile)]
 
 
-def patches(image: jax.Array, kernel: int, padding: str, stride: int = 1, tile: int = 1) -> jax.Array:
-    """Return every kernel × kernel window of an image, flattened: [height', width', kernel · kernel · channel].
+def is_narrow(channels: int) -> bool:
+    """Whether a pooled convolution of so many output channels keeps its positions side by side."""
+    return channels < VECTOR
 
-    With a tile, windows that hold those of tile × tile neighbours (at stride 1), one for each tile that fits.
-    """
+
+def largest_of_tiles(outputs: jax.Array, channels: int) -> jax.Array:
+    """Return the image [height, width, channel] of a pooled convolution's outputs; of equal ones the first counts."""
+    axis = 0 if is_narrow(channels) else 2
+    places = jax.lax.split(outputs, (1,) * outputs.shape[axis], axis)  # unlike slices, put together again by gradients
+    largest = reduce(lambda one, other: jnp.where(other > one, other, one), places).squeeze(axis)
+    return jnp.moveaxis(largest, 0, -1) if is_narrow(channels) else largest
+
+
+def patches(image: jax.Array, kernel: int, padding: str, stride: int = 1) -> jax.Array:
+    """Return every kernel × kernel window of an image, flattened: [height', width', kernel · kernel · channel]."""
     if padding == "same":
-        before = (kernel - 1) // 2
-        image = jnp.pad(image, ((before, kernel - 1 - before),) * 2 + ((0, 0),))
-    side, step = kernel + tile - 1, stride * tile
-    height, width = image.shape[0] - side + 1, image.shape[1] - side + 1
-    windows = [image[i : i + height : step, j : j + width : step] for i in range(side) for j in range(side)]
+        image = padded(image, kernel)
+    height, width = image.shape[0] - kernel + 1, image.shape[1] - kernel + 1
+    windows = [image[i : i + height : stride, j : j + width : stride] for i in range(kernel) for j in range(kernel)]
     return jnp.concatenate(windows, axis=-1)
+
+
+def padded(image: jax.Array, kernel: int) -> jax.Array:
+    """Return the image with the zeros around it that let a convolution keep its size."""
+    before = (kernel - 1) // 2
+    return jnp.pad(image, ((before, kernel - 1 - before),) * 2 + ((0, 0),))
+
+
+def _in_tiles(image: jax.Array, side: int, tile: int) -> tuple[jax.Array, int, int]:
+    """Return the image cut into tiles [height/tile, tile, width/tile, tile, channel], and how many windows fit."""
+    height, width = ((size - side) // tile + 1 for size in image.shape[:2])
+    cut = image[: (height - 1) * tile + side, : (width - 1) * tile + side]
+    return cut.reshape(cut.shape[0] // tile, tile, cut.shape[1] // tile, tile, -1), height, width
+
+
+def _patches_along(image: jax.Array, side: int, tile: int) -> jax.Array:
+    """Return the windows of side × side at every tile, [height', width', side · side · channel].
+
+    Whole tiles of a row are copied at once, first for columns, then for rows.
+    """
+    tiles, height, width = _in_tiles(image, side, tile)
+    rows = tiles.reshape(*tiles.shape[:3], -1)
+    columns = jnp.concatenate([rows[:, :, j : j + width] for j in range(side // tile)], axis=-1)
+    return jnp.concatenate([columns[i // tile : i // tile + height, i % tile] for i in range(side)], axis=-1)
+
+
+def _patches_across(image: jax.Array, side: int, tile: int) -> jax.Array:
+    """Return the same windows as [side · side · channel, height', width']."""
+    tiles, height, width = _in_tiles(image, side, tile)
+
+    def window(i: int, j: int) -> jax.Array:
+        here = tiles[i // tile : i // tile + height, i % tile, j // tile : j // tile + width, j % tile]
+        return jnp.moveaxis(here, -1, 0)
+
+    return jnp.concatenate([window(i, j) for i in range(side) for j in range(side)])
 
 
 def pooled(image: jax.Array, size: int, kind: str, stride: int | None = None) -> jax.Array:

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seedscope.errors import SeedscopeError, require, require_count
-from seedscope.layers import PatchConvolution, pooled
+from seedscope.layers import PatchConvolution, PooledConvolution, largest_of_tiles, pooled
 
 Shape = tuple[int, ...]
 ACTIVATIONS: dict[str, Callable] = {"relu": jax.nn.relu, "tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
@@ -346,14 +346,19 @@ def strides(layer: ConvolutionLayer) -> tuple[int, int]:
     return (layer.stride, layer.pooling_stride) if isinstance(layer, StridedLayer) else (1, layer.pooling)
 
 
-def tile_size(layer: ConvolutionLayer, pool: str) -> int:
-    """Return the size of the squares in which a layer's outputs are computed: those of max pooling, or 1.
+def has_tiles(layer: ConvolutionLayer, pool: str) -> bool:
+    """Whether the layer's outputs are computed in the squares that its pooling takes."""
+    side_by_side = not isinstance(layer, StridedLayer) and pool == "max"
+    return side_by_side and PooledConvolution.fits(layer.kernel, layer.pooling)
 
-    Worth it where a patch does not grow too much: by less than 1.6 times, so for kernels of at least 4 with pooling 2.
-    """
-    side_by_side = not isinstance(layer, StridedLayer) and layer.pooling > 1 and pool == "max"
-    growth = ((layer.kernel + layer.pooling - 1) / layer.kernel) ** 2
-    return layer.pooling if side_by_side and growth < 1.6 else 1
+
+def convolution(
+    layer: ConvolutionLayer, pool: str, inputs: int, key: jax.Array
+) -> PatchConvolution | PooledConvolution:
+    """Return the layer's convolution of so many input channels."""
+    if has_tiles(layer, pool):
+        return PooledConvolution(inputs, layer.channels, layer.kernel, layer.padding, key, layer.pooling)
+    return PatchConvolution(inputs, layer.channels, layer.kernel, layer.padding, key, strides(layer)[0])
 
 
 def output_size(layer: ConvolutionLayer, size: int) -> int:
@@ -366,7 +371,7 @@ def output_size(layer: ConvolutionLayer, size: int) -> int:
 class _Convolutional(eqx.Module):
     """Convolutions with activation and pooling, then dense layers."""
 
-    convolutions: tuple[PatchConvolution, ...]
+    convolutions: tuple[PatchConvolution | PooledConvolution, ...]
     dense: _Dense
     model: CNN = eqx.field(static=True)
 
@@ -375,18 +380,7 @@ class _Convolutional(eqx.Module):
         height, width, channels = shape
         layers = []
         for layer, one in zip(model.convolutions, keys, strict=True):
-            stride, _ = strides(layer)
-            layers.append(
-                PatchConvolution(
-                    channels,
-                    layer.channels,
-                    layer.kernel,
-                    layer.padding,
-                    one,
-                    stride,
-                    tile=tile_size(layer, model.pool),
-                )
-            )
+            layers.append(convolution(layer, model.pool, channels, one))
             height, width, channels = output_size(layer, height), output_size(layer, width), layer.channels
             require(min(height, width) >= 1, f"images of shape {shape} are too small for {model}.")
         self.convolutions, self.model = tuple(layers), model
@@ -395,8 +389,8 @@ class _Convolutional(eqx.Module):
     def __call__(self, image: jax.Array) -> jax.Array:
         activation = ACTIVATIONS[self.model.activation]
         for layer, description in zip(self.convolutions, self.model.convolutions, strict=True):
-            if tile_size(description, self.model.pool) > 1:
-                image = activation(layer(image).max(2))  # the activation rises: the largest stays the largest
+            if has_tiles(description, self.model.pool):  # activations rise: the largest output stays the largest
+                image = activation(largest_of_tiles(layer(image), description.channels))
             else:
                 image = pooled(activation(layer(image)), description.pooling, self.model.pool, strides(description)[1])
         return self.dense(image)

@@ -22,12 +22,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from seedscope.layers import PatchConvolution, ScaleAndShift
+from seedscope.layers import PatchConvolution, PooledConvolution, ScaleAndShift
 from seedscope.models import Network
 from seedscope.training import log_loss
 
-LAYERS = (eqx.nn.Linear, PatchConvolution, ScaleAndShift)
-Layer = eqx.nn.Linear | PatchConvolution | ScaleAndShift
+LAYERS = (eqx.nn.Linear, PatchConvolution, PooledConvolution, ScaleAndShift)
+Layer = eqx.nn.Linear | PatchConvolution | PooledConvolution | ScaleAndShift
 
 
 class Examples(NamedTuple):
@@ -185,10 +185,13 @@ def layer_gradient(layer: Layer, lifted: jax.Array, delta: jax.Array) -> _LayerG
     """Return the layer's part, from lifted inputs and derivatives of outputs, both [example, position …, unit]."""
     if isinstance(layer, ScaleAndShift):
         return _scale_gradient(layer, lifted, delta)
-    weight = matrix_gradient(layer, *as_matrices(layer, lifted, delta))
+    if isinstance(layer, PooledConvolution):
+        weight, bias = _held(layer.gradients(lifted, delta)), layer.bias_gradients(delta)
+    else:
+        weight = matrix_gradient(*as_matrices(layer, lifted, delta))
+        bias = delta.reshape(len(delta), -1, len(layer.weight)).sum(1)
     if layer.bias is None:
         return _LayerGradient(weight.squares, lambda weights: _with(layer, weight=weight.sum(weights)))
-    bias = delta.reshape(len(delta), -1, len(layer.weight)).sum(1)
 
     def weighted(weights: jax.Array) -> Layer:
         return _with(layer, weight=weight.sum(weights), bias=weights @ bias)
@@ -196,31 +199,33 @@ def layer_gradient(layer: Layer, lifted: jax.Array, delta: jax.Array) -> _LayerG
     return _LayerGradient(weight.squares + squared_norms(bias), weighted)
 
 
-def as_matrices(layer: Layer, lifted: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return lifted inputs [example, position, input] and derivatives [example, position, output] of a matrix."""
+def as_matrices(
+    layer: eqx.nn.Linear | PatchConvolution, lifted: jax.Array, delta: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Return lifted inputs [example, position, input] and derivatives [example, position, output]."""
     positions = lifted.reshape(len(lifted), -1, lifted.shape[-1])
-    return positions, delta.reshape(len(delta), positions.shape[1], -1)
+    return positions, delta.reshape(len(delta), positions.shape[1], len(layer.weight))
 
 
-def matrix_gradient(layer: Layer, lifted: jax.Array, delta: jax.Array) -> _LayerGradient:
+def matrix_gradient(lifted: jax.Array, delta: jax.Array) -> _LayerGradient:
     """Return the part of a weight matrix [output, input]: lifted [example, position, input], delta […, output]."""
     _, positions, inputs = lifted.shape
     outputs = delta.shape[-1]
-    tiled = isinstance(layer, PatchConvolution) and layer.tile > 1
-    if positions == 1 and not tiled:
+    if positions == 1:
         one, its = lifted[:, 0], delta[:, 0]
         return _LayerGradient(
             squared_norms(one) * squared_norms(its), lambda weights: _products(its * weights[:, None], one)
         )
-    if positions * (inputs + outputs) < inputs * outputs and not tiled:  # the ghost norm is cheaper than the gradient
+    if positions * (inputs + outputs) < inputs * outputs:  # the ghost norm is cheaper than the gradient
         products = jnp.einsum("bpi,bqi->bpq", lifted, lifted) * jnp.einsum("bpo,bqo->bpq", delta, delta)
         return _LayerGradient(products.sum((1, 2)), lambda weights: _contract(delta * weights[:, None, None], lifted))
-    gradients = jnp.einsum("bpo,bpi->boi", delta, lifted)
-    if isinstance(layer, PatchConvolution):
-        gradients = layer.fold(gradients)
-    return _LayerGradient(
-        squared_norms(gradients.reshape(len(gradients), -1)), lambda weights: jnp.tensordot(weights, gradients, 1)
-    )
+    return _held(jnp.einsum("bpo,bpi->boi", delta, lifted))
+
+
+def _held(gradients: jax.Array) -> _LayerGradient:
+    """Return the part of a weight matrix from every example's gradient [example, output, input]."""
+    squares = squared_norms(gradients.reshape(len(gradients), -1))
+    return _LayerGradient(squares, lambda weights: jnp.tensordot(weights, gradients, 1))
 
 
 def _contract(delta: jax.Array, lifted: jax.Array) -> jax.Array:
