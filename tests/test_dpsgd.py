@@ -32,14 +32,13 @@ from seedscope.dpsgd import (
     People,
     batch_parts,
     draw_batches,
-    noise_keys,
-    normals_like,
     poisson_capacity,
     rounded_up,
     train_dpsgd,
 )
 from seedscope.mechanisms import Setting
 from seedscope.models import CNN, ConvolutionLayer
+from seedscope.noise import noise_keys, normals_like
 from seedscope.optimizers import Cosine, Momentum
 from seedscope.plan import Norms
 from seedscope.streams import poisson_batches, subset_batches
@@ -163,7 +162,7 @@ def test_recording_norms_changes_no_model():
 PARTS = {
     "model by model": ({"LEAST_ROWS": 2, "WORKING_SET": 1}, Parts(2, 2, one_by_one=True)),
     "equal parts": ({"LEAST_ROWS": 2, "WORKING_SET": 160}, Parts(2, 2)),
-    "a first part and more": ({"FIRST_PART": -1.0, "LATER_PART": 3}, Parts(4, 3)),
+    "a first part and more": ({"FIRST_PART": 0.1, "LATER_PART": 3}, Parts(5, 3)),
 }
 
 

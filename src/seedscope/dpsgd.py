@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import jax
@@ -23,18 +24,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from seedscope.example_leakage import smoothly_clipped_sum
-from seedscope.layers import PooledConvolution, ScaleAndShift
+from seedscope.layers import VECTOR, PooledConvolution, ScaleAndShift
 from seedscope.mechanisms import DPSGD, Poisson, Relation, Shuffled, SmoothClipping
 from seedscope.models import Network
+from seedscope.noise import Noise, noise_keys
 from seedscope.optimizers import SCHEDULES, transformation
-from seedscope.per_example import Layer, clipped_sum, gradient_norms, layers_of, output_shapes
+from seedscope.per_example import Layer, clipped_sum, gradient_norms, layers_of, output_shapes, squared_norms
 from seedscope.streams import poisson_batches, shuffled_batches, subset_batches
 from seedscope.training import flat, observe, starting_points, take
 
 OVERFLOW = 1e-12  # the chance that a batch needs more room than the first estimate; then it gets it
 WORKING_SET = 1 << 22  # bytes of layer inputs and outputs that one part may have: it should stay in the cache
 LEAST_ROWS = 8  # of a part, whatever its bytes
-FIRST_PART = 1.5  # the first part of a Poisson batch has room for its expected size and so many standard deviations
+FIRST_PART = 0.85  # the chance that the first part has room for the Poisson batches of all seeds
 LATER_PART = 16  # rows of a later part
 
 
@@ -130,6 +132,14 @@ class PrivateJob:
     traces: bool = False
 
 
+class Data(NamedTuple):
+    """Rows [N+1, ...], the spare example last, their labels and, where the network takes rows as they are, ‖row‖²."""
+
+    rows: jax.Array
+    labels: jax.Array
+    squares: jax.Array | None
+
+
 class Sums(NamedTuple):
     """Over a batch, or a part of it: the clipped gradients' sum, and where traces are recorded each example's [N+1]."""
 
@@ -152,15 +162,19 @@ def train_block(
     rate = job.mechanism.learning_rate
     rate = rate if isinstance(rate, SCHEDULES) else dials.learning_rate
     optimizer = transformation(rate, job.mechanism.momentum, job.mechanism.steps)
-    recorder = _Recorder(job, people)
+    recorder, noise = _Recorder(job, people), Noise(job.network.init, keys)
+    squares = squared_norms(rows.reshape(len(rows), -1)) if job.network.takes_rows else None
+    data = Data(rows, labels, squares)
 
     def step(t, state):
-        parameters, carried, norms, traces = state
+        parameters, carried, drawn, norms, traces = state
         norms = recorder.record(norms, parameters, t)
-        sums = batch_sum(job, dials, parameters, rows, labels, batches[t], parts[t], neighbours, probe_keys(keys, t))
-        noisy = noisy_update(job, dials, sums.gradient, batches[t], rows.shape[0] - 1, neighbours, keys, t)
+        sums = batch_sum(job, dials, parameters, data, batches[t], parts[t], neighbours, probe_keys(keys, t))
+        normals, drawn = noise.at(drawn, t) if job.mechanism.noise_multiplier else (None, drawn)
+        noisy = noisy_update(job, dials, sums.gradient, batches[t], rows.shape[0] - 1, neighbours, normals)
         updates, carried = optimizer.update(noisy, carried)
-        return jax.tree.map(jnp.add, parameters, updates), carried, norms, jax.tree.map(jnp.add, traces, sums.traces)
+        traces = jax.tree.map(jnp.add, traces, sums.traces)
+        return jax.tree.map(jnp.add, parameters, updates), carried, drawn, norms, traces
 
     def to_checkpoint(state, segment):
         state = jax.lax.fori_loop(segment[0], segment[1], step, state)
@@ -168,20 +182,21 @@ def train_block(
         if job.scores and job.scores_at_checkpoints:
             observed |= observe(job.network, state[0], *probes)
         if job.traces:
-            observed["fisher_traces"] = state[3][..., traced] / dials.noise_scale**2
+            observed["fisher_traces"] = state[-1][..., traced] / dials.noise_scale**2
         return state, observed
 
-    start = (parameters, optimizer.init(parameters), recorder.empty(parameters), no_traces(job, parameters, rows))
-    (parameters, _, norms, _), records = jax.lax.scan(to_checkpoint, start, segments)
+    traces = no_traces(job, parameters, rows)
+    start = (parameters, optimizer.init(parameters), noise.empty(), recorder.empty(parameters), traces)
+    (parameters, _, _, norms, _), records = jax.lax.scan(to_checkpoint, start, segments)
     records = jax.tree.map(lambda values: jnp.moveaxis(values, 0, 2), records)
     if job.scores and not job.scores_at_checkpoints:
         records |= observe(job.network, parameters, *probes)
     return records | recorder.finished(norms, parameters)
 
 
-def batch_sum(job: PrivateJob, dials: Dials, parameters, rows, labels, batch, parts, neighbours, keys) -> Sums:
+def batch_sum(job: PrivateJob, dials: Dials, parameters, data: Data, batch, parts, neighbours, keys) -> Sums:
     """Return the sums over a batch [seed, place] for every model; parts and keys (of traces' directions) [seed]."""
-    draw, add = partial(drawn_examples, job, rows, labels), partial(part_sum, job, dials, rows.shape[0])
+    draw, add = partial(drawn_examples, job, data), partial(part_sum, job, dials, len(data.rows))
 
     def side_by_side(part, number):
         def of_seed(parameters, part, key):
@@ -222,21 +237,20 @@ def sum_of_parts(
 
 
 class Drawn(NamedTuple):
-    """The examples of a part [place] of a batch: their indices, rows, labels and, for traces, random directions."""
+    """A part of a batch: its examples' places in the data, the examples, and for traces a random direction of each."""
 
     places: jax.Array
-    rows: jax.Array
-    labels: jax.Array
+    data: Data
     directions: jax.Array | None
 
 
-def drawn_examples(job: PrivateJob, rows, labels, part, key, number) -> Drawn:
+def drawn_examples(job: PrivateJob, data: Data, part, key, number) -> Drawn:
     """Return the examples of a batch's part of this number; where a row is replaced, the spare example stands last."""
-    places = jnp.append(part, rows.shape[0] - 1) if job.relation == "replace_one" else part
-    drawn = take(rows, places)
+    places = jnp.append(part, len(data.rows) - 1) if job.relation == "replace_one" else part
+    drawn = jax.tree.map(lambda values: take(values, places), data)
     own = jax.random.fold_in(key, number)
-    directions = jax.random.rademacher(own, drawn.shape, rows.dtype) if job.traces else None
-    return Drawn(places, drawn, take(labels, places), directions)
+    directions = jax.random.rademacher(own, drawn.rows.shape, drawn.rows.dtype) if job.traces else None
+    return Drawn(places, drawn, directions)
 
 
 def part_sum(job: PrivateJob, dials: Dials, examples: int, drawn: Drawn, parameters, neighbour) -> Sums:
@@ -245,13 +259,15 @@ def part_sum(job: PrivateJob, dials: Dials, examples: int, drawn: Drawn, paramet
     Adding is linear, so a neighbouring data set is a matter of weights: its own row counts 0, and where it is replaced
     the spare example, the last of the part, counts as often as that row was drawn.
     """
+    rows, labels, row_squares = drawn.data
     lacking = drawn.places == neighbour
-    weights = ((drawn.places != examples - 1) & ~lacking).astype(drawn.rows.dtype)
+    weights = ((drawn.places != examples - 1) & ~lacking).astype(rows.dtype)
     if job.relation == "replace_one":
         weights = weights.at[-1].set(lacking.sum(dtype=weights.dtype))
-    arguments = (job.network, parameters, drawn.rows, drawn.labels, weights, dials.clipping_norm)
+    arguments = (job.network, parameters, rows, labels, weights, dials.clipping_norm)
     if drawn.directions is None:
-        return Sums(clipped_sum(*arguments, isinstance(job.mechanism.clipping, SmoothClipping)), ())
+        smooth = isinstance(job.mechanism.clipping, SmoothClipping)
+        return Sums(clipped_sum(*arguments, smooth, row_squares), ())
     total, squares = smoothly_clipped_sum(*arguments, drawn.directions)
     return Sums(total, jnp.zeros(examples, squares.dtype).at[drawn.places].add(weights * squares))
 
@@ -274,20 +290,19 @@ def fold_each(keys: jax.Array, number) -> jax.Array:
     return jax.vmap(partial(jax.random.fold_in, data=number))(keys)
 
 
-def noisy_update(job: PrivateJob, dials: Dials, total: Any, batch: jax.Array, spare: int, neighbours, keys, t) -> Any:
-    """Return the sums [seed, model, ...] divided by the batch size, with the seed's noise of this step added."""
+def noisy_update(job: PrivateJob, dials: Dials, total: Any, batch: jax.Array, spare: int, neighbours, normals) -> Any:
+    """Return the sums [seed, model, ...] divided by the batch size, with noise from the seed's normals added."""
     expected = job.mechanism.batch_size
     if job.mechanism.rule == "sum":
         update = jax.tree.map(lambda leaf: leaf / expected, total)
     else:
         sizes = true_sizes(job.relation, batch, spare, neighbours)
         update = jax.tree.map(lambda leaf: leaf / _beside(sizes, leaf).astype(leaf.dtype), total)
-    if job.mechanism.noise_multiplier == 0:
+    if normals is None:
         return update
-    noise = jax.vmap(lambda key: normals_like(job.network.init, jax.random.fold_in(key, t)))(keys)
-    noise = jax.lax.optimization_barrier(noise)  # otherwise the compiler draws it again for every model
+    normals = jax.lax.optimization_barrier(normals)  # otherwise the compiler draws them again for every model
     scale = dials.noise_scale / expected
-    return jax.tree.map(lambda leaf, draw: leaf + scale * draw[:, None].astype(leaf.dtype), update, noise)
+    return jax.tree.map(lambda leaf, draw: leaf + scale * draw[:, None].astype(leaf.dtype), update, normals)
 
 
 def true_sizes(relation: Relation, batch: jax.Array, spare: int, neighbours: jax.Array) -> jax.Array:
@@ -297,27 +312,6 @@ def true_sizes(relation: Relation, batch: jax.Array, spare: int, neighbours: jax
         return jnp.maximum(drawn + 0 * neighbours, 1)
     lacking = jnp.sum(batch[:, None, :] == neighbours[:, None], axis=2)
     return jnp.maximum(drawn - lacking, 1)
-
-
-def normals_like(init: Any, key: jax.Array) -> Any:
-    """Return standard normals in the shape of a network's parameters."""
-    from jax.flatten_util import ravel_pytree
-
-    shapes = jax.eval_shape(init, jax.random.key(0))
-    empty, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes))
-    return unravel(jax.random.normal(key, empty.shape, empty.dtype))
-
-
-def noise_keys(root_seed: int, seeds: np.ndarray) -> jax.Array:
-    """Return the key of each seed's noise, from which every step folds its own."""
-    return _noise_keys(root_seed, np.asarray(seeds, np.uint32))
-
-
-@jax.jit
-def _noise_keys(root_seed: jax.Array, seeds: jax.Array) -> jax.Array:
-    """Return the keys of `noise_keys`."""
-    root = jax.random.fold_in(jax.random.key(root_seed), np.uint32(zlib.crc32(b"noise")))
-    return jax.vmap(partial(jax.random.fold_in, root))(seeds)
 
 
 class _Recorder:
@@ -377,7 +371,10 @@ def batch_parts(network: Network, mechanism: DPSGD, shape: tuple[int, ...], seed
     Where not even one model's batch fits, models share little and are worked through one by one.
     """
     batch, poisson = mechanism.batch_size, isinstance(mechanism.sampling, Poisson)
-    first = batch + math.ceil(FIRST_PART * math.sqrt(batch)) * poisson
+    deviations = NormalDist().inv_cdf(FIRST_PART ** (1 / seeds))
+    first = batch + math.ceil(deviations * math.sqrt(batch)) * poisson
+    if first > 4 * VECTOR:
+        first = -(-first // VECTOR) * VECTOR
     alone = max(LEAST_ROWS, WORKING_SET // row_bytes(network, shape, 1))
     if first > alone:
         return _equal_parts(batch, min(alone, LATER_PART))._replace(one_by_one=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -94,10 +95,25 @@ def _change_squares(
     if isinstance(layer, PooledConvolution):
         change = layer.gradients(lifted, delta_change) + layer.gradients(lifted_change, delta)
         return squared_norms(change.reshape(len(change), -1)) + squared_norms(layer.bias_gradients(delta_change))
-    a, d = as_matrices(layer, lifted, delta)
-    a_change, d_change = as_matrices(layer, lifted_change, delta_change)
+    if isinstance(layer, eqx.nn.Linear):
+        d, d_change = (one.reshape(-1, one.shape[-1]) for one in (delta, delta_change))
+        return _dense_change_squares(layer, lifted, lifted_change, d, d_change)
+    a, d = as_matrices(lifted, delta)
+    a_change, d_change = as_matrices(lifted_change, delta_change)
     weight = matrix_gradient(jnp.concatenate([a, a_change], 1), jnp.concatenate([d_change, d], 1)).squares
     return weight if layer.bias is None else weight + squared_norms(d_change.sum(1))
+
+
+def _dense_change_squares(
+    layer: eqx.nn.Linear, a: jax.Array, a_change: jax.Array, d: jax.Array, d_change: jax.Array
+) -> jax.Array:
+    """Return a dense layer's part in ‖ġ‖² = ‖δ̇ aᵀ + δ ȧᵀ‖² (+ ‖δ̇‖² for the bias), all arrays [unit, example]."""
+    products = [jnp.sum(one * other, 0) for one, other in ((a, a), (a, a_change), (a_change, a_change))]
+    return (
+        jnp.sum(d_change**2, 0) * (products[0] + (layer.bias is not None))
+        + 2 * jnp.sum(d * d_change, 0) * products[1]
+        + jnp.sum(d**2, 0) * products[2]
+    )
 
 
 def step_information(

@@ -35,12 +35,14 @@ class Network(NamedTuple):
     """A pair of pure functions: `init(key)` and `apply(parameters, batch)`.
 
     `module(parameters)`, where there is one, is the Equinox module that maps one example to its logits: from its layers
-    per-example gradients are computed without holding them all (see `per_example`).
+    per-example gradients are computed without holding them all (see `per_example`). `takes_rows` says that its first
+    layer is dense and takes the example itself.
     """
 
     init: Callable[[jax.Array], Any]
     apply: Callable[[Any, jax.Array], jax.Array]
     module: Callable[[Any], eqx.Module] | None = None
+    takes_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Logistic(Model):
         return True
 
     def network(self, shape: Shape, classes: int) -> Network:
-        return equinox_network(lambda key: _Dense(int(np.prod(shape)), (), outputs(classes), "relu", key))
+        return dense_network(shape, (), classes, "relu")
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,7 @@ class MLP(Model):
         _require_activation(self.activation)
 
     def network(self, shape: Shape, classes: int) -> Network:
-        size = int(np.prod(shape))
-        return equinox_network(lambda key: _Dense(size, self.hidden, outputs(classes), self.activation, key))
+        return dense_network(shape, self.hidden, classes, self.activation)
 
 
 @dataclass(frozen=True)
@@ -280,6 +281,12 @@ def equinox_network(make: Callable[[jax.Array], eqx.Module]) -> Network:
         return jax.vmap(one_example)(batch)
 
     return Network(init, apply, module)
+
+
+def dense_network(shape: Shape, hidden: Shape, classes: int, activation: str) -> Network:
+    """Return the (init, apply) pair of dense layers."""
+    size, last = int(np.prod(shape)), outputs(classes)
+    return equinox_network(lambda key: _Dense(size, hidden, last, activation, key))._replace(takes_rows=True)
 
 
 def _is_parameter(leaf: Any) -> bool:

@@ -46,9 +46,13 @@ def clipped_sum(
     weights: jax.Array,
     clipping_norm: float,
     smooth: bool = False,
+    row_squares: jax.Array | None = None,
 ) -> Any:
-    """Return Σ_b weight_b · clip(g_b), a pytree like the parameters; clip shortens a gradient to the clipping norm."""
-    passed = examples(network, parameters, rows, labels)
+    """Return Σ_b weight_b · clip(g_b), a pytree like the parameters; clip shortens a gradient to the clipping norm.
+
+    row_squares: the rows' squared norms where they are known and the network takes rows as they are.
+    """
+    passed = examples(network, parameters, rows, labels, row_squares)
     factors = smooth_factors if smooth else flat_factors
     return passed.weighted_sum(weights * factors(passed.norms, clipping_norm))
 
@@ -73,16 +77,21 @@ def gradient_norms(
     return passed.norms, predicted == labels.astype(int)
 
 
-def examples(network: Network, parameters: Any, rows: jax.Array, labels: jax.Array) -> Examples:
+def examples(
+    network: Network, parameters: Any, rows: jax.Array, labels: jax.Array, row_squares: jax.Array | None = None
+) -> Examples:
     """Return the per-example gradients of a batch in the form that the network's layers allow."""
     shapes = output_shapes(network, parameters, rows[0])
     if shapes is None:
         return _materialised(network, parameters, rows, labels)
-    return from_passes(parameters, layer_passes(network, parameters, rows, labels, shapes))
+    return from_passes(parameters, layer_passes(network, parameters, rows, labels, shapes), row_squares)
 
 
 class Passes(NamedTuple):
-    """Of every example: each layer's lifted input, the derivative δ of the loss by its output, and the logits."""
+    """Of every example: each layer's lifted input, the derivative δ of the loss by its output, and the logits.
+
+    Examples are the first axis, but with dense layers the last: their units are often too few for vector registers.
+    """
 
     inputs: list[jax.Array]
     deltas: list[jax.Array]
@@ -94,19 +103,27 @@ def layer_passes(
 ) -> Passes:
     """Return what one forward and one backward pass over examples give; shapes are those of `output_shapes`."""
 
-    def losses_of(offsets: list[jax.Array]) -> tuple[jax.Array, tuple]:
-        logits, calls = jax.vmap(lambda *one: _call_recorded(network, parameters, *one))(rows, offsets)
-        return log_loss(logits, labels).sum(), (logits, [lifted for lifted, _ in calls])
+    axes = [-1 if isinstance(layer, eqx.nn.Linear) else 0 for layer in layers_of(parameters)[0]]
 
-    offsets = [jnp.zeros((len(rows), *shape.shape), shape.dtype) for shape in shapes]
+    def one_example(row: jax.Array, offsets: list[jax.Array]) -> tuple[jax.Array, list[jax.Array]]:
+        logits, calls = _call_recorded(network, parameters, row, offsets)
+        return logits, [lifted for lifted, _ in calls]
+
+    def losses_of(offsets: list[jax.Array]) -> tuple[jax.Array, tuple]:
+        logits, inputs = jax.vmap(one_example, (0, axes), (0, axes))(rows, offsets)
+        return log_loss(logits, labels).sum(), (logits, inputs)
+
+    offsets = [jnp.zeros((*one.shape, len(rows)), one.dtype) for one in shapes]
+    offsets = [one if axis else jnp.moveaxis(one, -1, 0) for one, axis in zip(offsets, axes, strict=True)]
     deltas, (logits, inputs) = jax.grad(losses_of, has_aux=True)(offsets)
     return Passes(inputs, deltas, logits)
 
 
-def from_passes(parameters: Any, passes: Passes) -> Examples:
-    """Return the per-example gradients that follow from the passes."""
+def from_passes(parameters: Any, passes: Passes, row_squares: jax.Array | None = None) -> Examples:
+    """Return the per-example gradients that follow from the passes; row_squares: of the first layer's inputs."""
     layers, structure = layers_of(parameters)
-    parts = [layer_gradient(*one) for one in zip(layers, passes.inputs, passes.deltas, strict=True)]
+    known = [row_squares, *[None] * (len(layers) - 1)]
+    parts = [layer_gradient(*one) for one in zip(layers, passes.inputs, passes.deltas, known, strict=True)]
     norms = jnp.sqrt(sum(part.squares for part in parts))
 
     def weighted(weights: jax.Array) -> Any:
@@ -181,14 +198,21 @@ class _LayerGradient(NamedTuple):
     sum: Callable[[jax.Array], Any]
 
 
-def layer_gradient(layer: Layer, lifted: jax.Array, delta: jax.Array) -> _LayerGradient:
-    """Return the layer's part, from lifted inputs and derivatives of outputs, both [example, position …, unit]."""
+def layer_gradient(
+    layer: Layer, lifted: jax.Array, delta: jax.Array, squares: jax.Array | None = None
+) -> _LayerGradient:
+    """Return the layer's part, from lifted inputs and derivatives of outputs as `Passes` has them.
+
+    squares: the inputs' squared norms, for a dense layer of which they are known.
+    """
     if isinstance(layer, ScaleAndShift):
         return _scale_gradient(layer, lifted, delta)
+    if isinstance(layer, eqx.nn.Linear):
+        return _dense_gradient(layer, lifted, delta.reshape(-1, delta.shape[-1]), squares)
     if isinstance(layer, PooledConvolution):
         weight, bias = _held(layer.gradients(lifted, delta)), layer.bias_gradients(delta)
     else:
-        weight = matrix_gradient(*as_matrices(layer, lifted, delta))
+        weight = matrix_gradient(*as_matrices(lifted, delta))
         bias = delta.reshape(len(delta), -1, len(layer.weight)).sum(1)
     if layer.bias is None:
         return _LayerGradient(weight.squares, lambda weights: _with(layer, weight=weight.sum(weights)))
@@ -199,23 +223,28 @@ def layer_gradient(layer: Layer, lifted: jax.Array, delta: jax.Array) -> _LayerG
     return _LayerGradient(weight.squares + squared_norms(bias), weighted)
 
 
-def as_matrices(
-    layer: eqx.nn.Linear | PatchConvolution, lifted: jax.Array, delta: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Return lifted inputs [example, position, input] and derivatives [example, position, output]."""
+def _dense_gradient(layer: eqx.nn.Linear, a: jax.Array, delta: jax.Array, squares: jax.Array | None) -> _LayerGradient:
+    """Return the part of a dense layer, from inputs [input, example] and derivatives [output, example]."""
+    squares = jnp.sum(a * a, 0) if squares is None else squares
+
+    def weighted(weights: jax.Array) -> eqx.nn.Linear:
+        clipped = delta * weights
+        weight = jnp.einsum("ob,ib->oi", clipped, a)
+        return _with(layer, weight=weight) if layer.bias is None else _with(layer, weight=weight, bias=clipped.sum(1))
+
+    return _LayerGradient((squares if layer.bias is None else squares + 1) * jnp.sum(delta * delta, 0), weighted)
+
+
+def as_matrices(lifted: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return a convolution's lifted inputs [example, position, input] and derivatives [example, position, output]."""
     positions = lifted.reshape(len(lifted), -1, lifted.shape[-1])
-    return positions, delta.reshape(len(delta), positions.shape[1], len(layer.weight))
+    return positions, delta.reshape(*positions.shape[:2], -1)
 
 
 def matrix_gradient(lifted: jax.Array, delta: jax.Array) -> _LayerGradient:
     """Return the part of a weight matrix [output, input]: lifted [example, position, input], delta […, output]."""
     _, positions, inputs = lifted.shape
     outputs = delta.shape[-1]
-    if positions == 1:
-        one, its = lifted[:, 0], delta[:, 0]
-        return _LayerGradient(
-            squared_norms(one) * squared_norms(its), lambda weights: _products(its * weights[:, None], one)
-        )
     if positions * (inputs + outputs) < inputs * outputs:  # the ghost norm is cheaper than the gradient
         products = jnp.einsum("bpi,bqi->bpq", lifted, lifted) * jnp.einsum("bpo,bqo->bpq", delta, delta)
         return _LayerGradient(products.sum((1, 2)), lambda weights: _contract(delta * weights[:, None, None], lifted))
