@@ -36,7 +36,7 @@ from seedscope.training import flat, observe, starting_points, take
 OVERFLOW = 1e-12  # the chance that a batch needs more room than the first estimate; then it gets it
 WORKING_SET = 1 << 22  # bytes of layer inputs and outputs that one part may have: it should stay in the cache
 LEAST_ROWS = 8  # of a part, whatever its bytes
-FIRST_PART = 0.85  # the chance that the first part has room for the Poisson batches of all seeds
+FIRST_PART = 0.8  # the chance that the first part has room for the Poisson batches of all seeds
 LATER_PART = 16  # rows of a later part
 
 
@@ -373,7 +373,7 @@ def batch_parts(network: Network, mechanism: DPSGD, shape: tuple[int, ...], seed
     batch, poisson = mechanism.batch_size, isinstance(mechanism.sampling, Poisson)
     deviations = NormalDist().inv_cdf(FIRST_PART ** (1 / seeds))
     first = batch + math.ceil(deviations * math.sqrt(batch)) * poisson
-    if first > 4 * VECTOR:
+    if models > 1 and first > 4 * VECTOR:  # then rows lie side by side in vector registers: fill them
         first = -(-first // VECTOR) * VECTOR
     alone = max(LEAST_ROWS, WORKING_SET // row_bytes(network, shape, 1))
     if first > alone:
