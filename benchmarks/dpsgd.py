@@ -22,6 +22,7 @@ from benchmarks.measure import in_fresh_process, report, seconds
 BATCH, IMAGES, LENET_STEPS = 128, 4000, 24
 MODES = ("hooks", "ew", "functorch", "ghost")
 MODELS, ADULT_STEPS = 500, 1000
+ROUNDS = 3
 
 
 def lenet(models: int) -> float:
@@ -74,20 +75,34 @@ def opacus(mode: str) -> float:
     return LENET_STEPS * BATCH / seconds(run)
 
 
-def fastest_opacus() -> tuple[str, float] | None:
-    """Return Opacus's fastest mode here and its examples per second; None where torch is not at hand."""
-    python = sys.executable if importlib.util.find_spec("opacus") else os.environ.get("SEEDSCOPE_TORCH_PYTHON")
-    if python is None:
-        return None
-    found = {}
-    for mode in MODES:
-        code = f"import json, benchmarks.dpsgd as m; print('RESULT' + json.dumps(m.opacus({mode!r})))"
-        root = Path(__file__).parent.parent
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=root, check=False)
-        lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
-        if lines:
-            found[mode] = json.loads(lines[-1].removeprefix("RESULT"))
-    return max(found.items(), key=lambda one: one[1]) if found else None
+def torch_python() -> str | None:
+    """Return the interpreter that has torch and Opacus; None where there is none."""
+    return sys.executable if importlib.util.find_spec("opacus") else os.environ.get("SEEDSCOPE_TORCH_PYTHON")
+
+
+def opacus_speed(python: str, mode: str) -> float:
+    """Return the examples per second of one of Opacus's modes in a process of its own, 0 where it does not run."""
+    code = f"import json, benchmarks.dpsgd as m; print('RESULT' + json.dumps(m.opacus({mode!r})))"
+    root = Path(__file__).parent.parent
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=root, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    return json.loads(lines[-1].removeprefix("RESULT")) if lines else 0.0
+
+
+def beside_opacus() -> None:
+    """Print examples per second of LeNet-5 beside Opacus's fastest mode, each the best of rounds that alternate."""
+    python = torch_python()
+    modes = {mode: opacus_speed(python, mode) for mode in MODES} if python else {}
+    name = max(modes, key=lambda mode: modes[mode]) if modes else None
+    ours = {1: 0.0, 8: 0.0}
+    for _ in range(ROUNDS):
+        if python and name:
+            modes[name] = max(modes[name], opacus_speed(python, name))
+        ours = {models: max(found, both_cores(models)) for models, found in ours.items()}
+    beside = f"Opacus's fastest, {name}" if name else "Opacus not at hand: set SEEDSCOPE_TORCH_PYTHON"
+    for models, found in ours.items():
+        what = f"LeNet-5, batch 128, {models} a core, beside {beside}"
+        report(what, found, modes[name] if name else None, "examples/s", "5×")
 
 
 def beside_sgd(name: str, seeds: int, neighbours: int) -> dict[str, float]:
@@ -141,12 +156,7 @@ def both_cores(models: int) -> float:
 
 def main() -> None:
     """Print examples per second beside Opacus, times beside plain SGD, and the census ensemble."""
-    peer = fastest_opacus()
-    name, speed = (None, None) if peer is None else peer
-    beside = "Opacus not at hand: set SEEDSCOPE_TORCH_PYTHON" if peer is None else f"Opacus's fastest, {name}"
-    for models in (1, 8):
-        what = f"LeNet-5, batch 128, {models} a core, beside {beside}"
-        report(what, both_cores(models), speed, "examples/s", "5×")
+    beside_opacus()
     for model in ("logistic", "mlp"):
         for grid in ((2, 50), (20, 1)):
             times = in_fresh_process("benchmarks.dpsgd", "beside_sgd", model, *grid, threads=1)

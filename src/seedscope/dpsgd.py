@@ -196,11 +196,12 @@ def train_block(
 
 def batch_sum(job: PrivateJob, dials: Dials, parameters, data: Data, batch, parts, neighbours, keys) -> Sums:
     """Return the sums over a batch [seed, place] for every model; parts and keys (of traces' directions) [seed]."""
-    draw, add = partial(drawn_examples, job, data), partial(part_sum, job, dials, len(data.rows))
+    completed, add = partial(with_spare, job, data), partial(part_sum, job, dials, len(data.rows))
 
     def side_by_side(part, number):
         def of_seed(parameters, part, key):
-            return jax.vmap(partial(add, draw(part, key, number)))(parameters, neighbours)
+            drawn = completed(drawn_examples(data, part), jax.random.fold_in(key, number))
+            return jax.vmap(partial(add, drawn))(parameters, neighbours)
 
         return jax.vmap(of_seed)(parameters, part, keys)
 
@@ -209,27 +210,27 @@ def batch_sum(job: PrivateJob, dials: Dials, parameters, data: Data, batch, part
         own = jax.tree.map(lambda leaf: leaf[seed, model], parameters)
 
         def of_model(part, number):
-            return add(draw(part, keys[seed], number), own, neighbours[model])
+            return add(completed(part, jax.random.fold_in(keys[seed], number)), own, neighbours[model])
 
-        return sum_of_parts(job.parts, parts[seed], of_model, batch[seed])
+        return sum_of_parts(job.parts, parts[seed], of_model, drawn_examples(data, batch[seed]), axis=0)
 
     if not job.parts.one_by_one:
-        return sum_of_parts(job.parts, parts.max(), side_by_side, batch)
+        return sum_of_parts(job.parts, parts.max(), side_by_side, batch, axis=1)
     shape = (batch.shape[0], neighbours.shape[0])
     found = jax.lax.map(alone, tuple(jnp.indices(shape).reshape(2, -1)))
     return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
 
 
-def sum_of_parts(
-    parts: Parts, later_parts: jax.Array, over: Callable[[jax.Array, Any], Sums], batch: jax.Array
-) -> Sums:
-    """Return the sum of what `over` gives for each part [..., place] of a batch and the part's number."""
+def sum_of_parts(parts: Parts, later_parts: jax.Array, over: Callable[[Any, Any], Sums], batch: Any, axis: int) -> Sums:
+    """Return the sum of what `over` gives for each part of a batch, arrays cut along an axis, and the part's number."""
+
+    def cut(start, rows: int) -> Any:
+        return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, rows, axis), batch)
 
     def add_part(k, total):
-        here = jax.lax.dynamic_slice_in_dim(batch, parts.first + k * parts.later, parts.later, axis=-1)
-        return jax.tree.map(jnp.add, total, over(here, k + 1))
+        return jax.tree.map(jnp.add, total, over(cut(parts.first + k * parts.later, parts.later), k + 1))
 
-    first, whole = batch[..., : parts.first], batch.shape[-1]
+    first, whole = cut(0, parts.first), jax.tree.leaves(batch)[0].shape[axis]
     if parts.first == parts.later < whole:  # one loop compiles faster than a first part and a loop
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(over, first, 0))
         return jax.lax.fori_loop(-1, later_parts, add_part, nothing)
@@ -241,16 +242,21 @@ class Drawn(NamedTuple):
 
     places: jax.Array
     data: Data
-    directions: jax.Array | None
+    directions: jax.Array | None = None
 
 
-def drawn_examples(job: PrivateJob, data: Data, part, key, number) -> Drawn:
-    """Return the examples of a batch's part of this number; where a row is replaced, the spare example stands last."""
-    places = jnp.append(part, len(data.rows) - 1) if job.relation == "replace_one" else part
-    drawn = jax.tree.map(lambda values: take(values, places), data)
-    own = jax.random.fold_in(key, number)
-    directions = jax.random.rademacher(own, drawn.rows.shape, drawn.rows.dtype) if job.traces else None
-    return Drawn(places, drawn, directions)
+def drawn_examples(data: Data, places: jax.Array) -> Drawn:
+    """Return the examples at these places."""
+    return Drawn(places, jax.tree.map(lambda values: take(values, places), data))
+
+
+def with_spare(job: PrivateJob, data: Data, drawn: Drawn, key: jax.Array) -> Drawn:
+    """Return the drawn examples, the spare one after them where it replaces a row, with directions where needed."""
+    if job.relation == "replace_one":
+        last = drawn_examples(data, jnp.array([len(data.rows) - 1], drawn.places.dtype))
+        drawn = jax.tree.map(lambda *values: jnp.concatenate(values), drawn, last)
+    shape, kind = drawn.data.rows.shape, drawn.data.rows.dtype
+    return drawn._replace(directions=jax.random.rademacher(key, shape, kind) if job.traces else None)
 
 
 def part_sum(job: PrivateJob, dials: Dials, examples: int, drawn: Drawn, parameters, neighbour) -> Sums:

@@ -191,7 +191,8 @@ def _patches_along(image: jax.Array, side: int, tile: int) -> jax.Array:
     tiles, height, width = _in_tiles(image, side, tile)
     rows = tiles.reshape(*tiles.shape[:3], -1)
     columns = jnp.concatenate([rows[:, :, j : j + width] for j in range(side // tile)], axis=-1)
-    return jnp.concatenate([columns[i // tile : i // tile + height, i % tile] for i in range(side)], axis=-1)
+    every = [one.squeeze(1) for one in jax.lax.split(columns, (1,) * tile, 1)]
+    return jnp.concatenate([every[i % tile][i // tile : i // tile + height] for i in range(side)], axis=-1)
 
 
 def _patches_across(image: jax.Array, side: int, tile: int) -> jax.Array:
