@@ -25,6 +25,8 @@ from seedscope.run import train_into
 from seedscope.store import MemoryStore, open_store
 from small_data import table
 
+pytestmark = pytest.mark.optimised  # it is about bits
+
 MECHANISM, GRID, SHAPE = ObjectivePerturbation(epsilon=1.0), Grid(seeds=5, neighbours=3), ChunkShape(2, 2)
 
 
