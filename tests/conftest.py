@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Compile quickly what is compared to a tolerance; as users do, what is about bits or of full size."""
     value = "0" if any(map(item.get_closest_marker, ("optimised", "paper_data"))) else "1"
-    if os.environ.get(EFFORT) == value:
+    if item.get_closest_marker("skip") or os.environ.get(EFFORT) == value:
         return
     os.environ[EFFORT] = value  # for processes that a test starts
     if jax := sys.modules.get("jax"):
