@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 DEV := .venv/.ready-dev
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL = test -x $(BIN)/python || $(PYTHON) -m venv .venv; $(PIP) --no-compile --editable
+COMPILE := $(BIN)/python -m compileall -qq -j 0 -x /tests/ .venv/lib  # with all cores; pip would with one
 
 .PHONY: demo test check format lint types bench picture clean
 
@@ -35,10 +38,11 @@ clean:
 	rm -rf .venv runs
 
 $(READY): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(INSTALL) .
+	-$(COMPILE)
 	touch $@
 
-$(DEV): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,cluster,parquet]'
-	touch $@
+$(DEV): pyproject.toml constraints.txt
+	$(INSTALL) '.[dev,cluster,parquet]'
+	-$(COMPILE)
+	touch $(READY) $@

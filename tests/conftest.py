@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+EFFORT = "JAX_DISABLE_MOST_OPTIMIZATIONS"
 NEEDS: dict[str, tuple[tuple[str, Callable[[], object]], ...]] = {
     "paper_data": (("SEEDSCOPE_DATA does not name a folder with the real data sets", lambda: _set("SEEDSCOPE_DATA")),),
     "browser": (
@@ -36,6 +38,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache.mkdir("compiled")))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Compile quickly what is compared to a tolerance; as users do, what is about bits or of full size."""
+    value = "0" if any(map(item.get_closest_marker, ("optimised", "paper_data"))) else "1"
+    if item.get_closest_marker("skip") or os.environ.get(EFFORT) == value:
+        return
+    os.environ[EFFORT] = value  # for processes that a test starts
+    if jax := sys.modules.get("jax"):
+        jax.config.update(EFFORT.lower(), value == "1")
+        jax.clear_caches()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

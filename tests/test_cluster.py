@@ -24,7 +24,7 @@ from seedscope.run import train_into
 from seedscope.store import MemoryStore, open_store
 from small_data import table
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.optimised]
 SMALL_SGD = SGD(learning_rate=0.5, batch_size=8, steps=15)
 GRID = Grid(seeds=24, neighbours=3)
 DASK = [sys.executable, "-m", "dask"]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 from scipy import stats
@@ -321,6 +321,7 @@ class TestOnAPlan:
             train(table(ROWS), mechanism, **options)
 
 
+@example([65489.0])  # rounds to the largest number of half precision
 @given(st.lists(st.floats(0, 1e5, width=32), min_size=1, max_size=20))
 def test_rounding_up_to_half_precision_is_up_and_near(values):
     given_values = np.array(values, np.float32)

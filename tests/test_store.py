@@ -33,6 +33,8 @@ from seedscope.plan import make_plan
 from seedscope.store import FolderStore, MemoryStore, open_store
 from small_data import table
 
+pytestmark = pytest.mark.optimised  # it is about bits
+
 MECHANISM = ObjectivePerturbation(epsilon=1.0)
 GRID = Grid(seeds=5, neighbours=3)
 SHAPE = ChunkShape(2, 2)

@@ -237,6 +237,7 @@ def test_another_root_seed_gives_other_models():
     assert np.abs(first - second).max() > 1e-2
 
 
+@pytest.mark.optimised  # to the bit
 def test_a_neighbour_whose_row_equals_the_spare_example_is_the_base():
     rows, labels = (values.copy() for values in arrays(2))
     rows[6], labels[6] = rows[-1], labels[-1]

@@ -469,7 +469,7 @@ def rounded_up(values: np.ndarray, precision: str) -> np.ndarray:
     """
     with np.errstate(over="ignore"):
         rounded = values.astype(precision)
-    return np.where(rounded < values, np.nextafter(rounded, np.array(np.inf, precision)), rounded)
+        return np.where(rounded < values, np.nextafter(rounded, np.array(np.inf, precision)), rounded)
 
 
 def _blocks(people: People | None, width: int) -> tuple[np.ndarray, np.ndarray] | None:

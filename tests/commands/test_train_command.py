@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from command_line import run, run_alone
 from seedscope import Ensemble
 from seedscope.commands import options
 from seedscope.commands.train import announce
@@ -17,20 +14,15 @@ from seedscope.estimates import Estimate
 SMALL = Estimate(10, 20, 1 << 20, 5.0, 2, False, 1 << 30)
 
 
-def train(store: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Return what the command printed; it has no terminal, and would wait for ever if it asked."""
-    command = [sys.executable, "-m", "seedscope", "train", "breast-cancer", "--mechanism", "output", "--seeds", "40"]
-    return subprocess.run([*command, "--store", str(store), *arguments], capture_output=True, text=True, timeout=60)
-
-
 def test_the_estimate_comes_first_and_damage_is_named_set_aside_and_mended(tmp_path):
-    first = train(tmp_path / "run", "--memory", "1GiB")
+    command = ["train", "breast-cancer", "--mechanism", "output", "--seeds", "40", "--store", str(tmp_path / "run")]
+    first = run(*command, "--memory", "1GiB")
     assert first.returncode == 0, first.stderr
     assert first.stderr.startswith("40 models to train: at most ")
     before = Ensemble.open(tmp_path / "run").weights.values
     file = next(one for one in (tmp_path / "run" / "models.zarr" / "weights" / "c" / "1").rglob("*") if one.is_file())
     file.write_bytes(file.read_bytes()[:-5])
-    again = train(tmp_path / "run", "--verify", "--json")
+    again = run_alone(*command, "--verify", "--json")
     assert again.returncode == 0, again.stderr
     assert again.stderr.splitlines()[0].startswith(f"seedscope: chunk 1-0 of {tmp_path / 'run'} is damaged")
     assert "models to train" not in again.stderr
