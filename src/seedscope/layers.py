@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -157,7 +155,10 @@ def largest_of_tiles(outputs: jax.Array, channels: int) -> jax.Array:
     """Return the image [height, width, channel] of a pooled convolution's outputs; of equal ones the first counts."""
     axis = 0 if is_narrow(channels) else 2
     places = jax.lax.split(outputs, (1,) * outputs.shape[axis], axis)  # unlike slices, put together again by gradients
-    largest = reduce(lambda one, other: jnp.where(other > one, other, one), places).squeeze(axis)
+    while len(places) > 1:  # pairs, then pairs of pairs: fewer comparisons stand between an output and its gradient
+        pairs = zip(places[::2], places[1::2], strict=False)
+        places = [jnp.where(b > a, b, a) for a, b in pairs] + list(places[len(places) // 2 * 2 :])
+    largest = places[0].squeeze(axis)
     return jnp.moveaxis(largest, 0, -1) if is_narrow(channels) else largest
 
 
