@@ -10,6 +10,7 @@ opacus = pytest.importorskip("opacus", reason="the torch extra (opacus) is not i
 from seedscope import lenet5, mlp  # noqa: E402
 from seedscope.per_example import clipped_sum  # noqa: E402
 
+pytestmark = pytest.mark.optimised
 BATCH, CLIPPING = 12, 0.7
 
 

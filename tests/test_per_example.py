@@ -15,7 +15,7 @@ from seedscope.per_example import _materialised, clipped_sum, examples, gradient
 from seedscope.resnet import GroupNorm, ResNet, resnet20
 from small_data import batch_of
 
-pytestmark = pytest.mark.slow  # compiles many networks
+pytestmark = [pytest.mark.slow, pytest.mark.optimised]  # compiles many networks, as users do
 
 CASES = {
     "logistic": (logistic(), (7,), 2),

@@ -134,6 +134,7 @@ def test_one_step_in_single_precision_equals_the_plain_gradient(name, relation):
     assert np.abs(alone[:, 1:] - alone[:, :1]).max() > 1e-3  # the neighbours' rows were drawn
 
 
+@pytest.mark.optimised  # with the code that users run
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("name", ["multinomial", "relu", "tanh"])
 def test_trajectories_in_double_precision_equal_the_plain_loop(name, relation):
@@ -143,6 +144,7 @@ def test_trajectories_in_double_precision_equal_the_plain_loop(name, relation):
     np.testing.assert_allclose(ours, alone, rtol=0, atol=1e-10)
 
 
+@pytest.mark.optimised  # with the code that users run
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_logistic_grid_equals_the_plain_loop_after_many_steps(relation):
     data, sgd = table(rows=60, columns=5), SGD(learning_rate=0.5, batch_size=16, steps=400)
