@@ -7,6 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 INSTALL = test -x $(BIN)/python || $(PYTHON) -m venv .venv; $(PIP) --no-compile --editable
 COMPILE := $(BIN)/python -m compileall -qq -j 0 -x /tests/ .venv/lib  # with all cores; pip would with one
 
+.NOTPARALLEL:  # targets share one .venv
 .PHONY: demo test check format lint types bench picture clean
 
 demo: $(READY)  ## audit embedded data; ends with the path of a report to open

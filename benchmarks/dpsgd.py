@@ -94,19 +94,18 @@ def beside_opacus() -> None:
     """Print examples per second of LeNet-5 beside Opacus's fastest mode, each the median of rounds that alternate."""
     python = torch_python()
     modes = {mode: opacus_speed(python, mode) for mode in MODES} if python else {}
-    fastest = max(modes, key=lambda mode: modes[mode]) if modes else None
-    speeds: dict[Any, list[float]] = {"Opacus": [], 1: [], 8: []}
+    fastest = max(modes, key=lambda mode: modes[mode]) if any(modes.values()) else None
+    theirs: list[float] = []
+    ours: dict[int, list[float]] = {1: [], 8: []}
     for _ in range(ROUNDS):
         if python and fastest:
-            speeds["Opacus"].append(opacus_speed(python, fastest))
-        for models in (1, 8):
-            speeds[models].append(both_cores(models))
-    peer = median(speeds["Opacus"]) if fastest else None
+            theirs.append(opacus_speed(python, fastest))
+        for models, speeds in ours.items():
+            speeds.append(both_cores(models))
+    peer = median(theirs) if theirs else None
     beside = f"Opacus's fastest, {fastest}" if fastest else "Opacus not at hand: set SEEDSCOPE_TORCH_PYTHON"
-    for models in (1, 8):
-        report(
-            f"LeNet-5, batch 128, {models} a core, beside {beside}", median(speeds[models]), peer, "examples/s", "5×"
-        )
+    for models, speeds in ours.items():
+        report(f"LeNet-5, batch 128, {models} a core, beside {beside}", median(speeds), peer, "examples/s", "5×")
 
 
 def beside_sgd(name: str, seeds: int, neighbours: int) -> dict[str, float]:

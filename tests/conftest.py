@@ -42,7 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Compile quickly what is compared to a tolerance; as users do, what is about bits or of full size."""
+    """Compile quickly what is compared to a tolerance; as users do, what is about bits or of full size.
+
+    A fixture of a module is made in the way of the first test that asks for it.
+    """
     value = "0" if any(map(item.get_closest_marker, ("optimised", "paper_data"))) else "1"
     if item.get_closest_marker("skip") or os.environ.get(EFFORT) == value:
         return
@@ -50,6 +53,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if jax := sys.modules.get("jax"):
         jax.config.update(EFFORT.lower(), value == "1")
         jax.clear_caches()
+    if loky := sys.modules.get("joblib.externals.loky"):  # its processes live on and know only the old way
+        loky.get_reusable_executor().shutdown(wait=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

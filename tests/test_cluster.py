@@ -178,6 +178,26 @@ def test_a_worker_that_fails_is_avoided_and_one_that_joins_late_gets_the_job(clu
     assert joined
 
 
+def test_workers_do_not_profile_themselves_while_they_have_a_job(cluster):
+    from distributed import Client
+
+    from seedscope.cluster import delivered
+
+    def profiling(client: Client) -> list[bool]:
+        found = client.run(lambda dask_worker: "profile" in dask_worker.periodic_callbacks)
+        return list(found.values())
+
+    cluster.add_worker()
+    cluster.wait_for(1)
+    with Client(cluster.address) as client:
+        assert profiling(client) == [True]
+        with delivered(client, plan_of_24_chunks().job):
+            cluster.add_worker()
+            cluster.wait_for(2)
+            assert profiling(client) == [False, False]
+        assert profiling(client) == [True, True]
+
+
 def test_a_chunk_that_kills_every_worker_is_named_while_the_others_finish(cluster, monkeypatch, tmp_path):
     attempt = dispatch.attempt
 

@@ -56,6 +56,19 @@ class _Normalised(eqx.Module):
         return self.last(jnp.tanh(self.norm(self.first(x).reshape(2, 2, 2))).reshape(-1))
 
 
+class _FromScalar(eqx.Module):
+    """A smooth network whose first layer takes a scalar."""
+
+    first: eqx.nn.Linear
+    last: eqx.nn.Linear
+
+    def __init__(self, key):
+        self.first, self.last = eqx.nn.Linear("scalar", 4, key=key), eqx.nn.Linear(4, "scalar", key=key)
+
+    def __call__(self, x):
+        return self.last(jnp.tanh(self.first(x[0])))
+
+
 class _Bare(eqx.Module):
     """A network with a parameter outside of any layer: its gradients are held one by one."""
 
@@ -79,6 +92,7 @@ CASES = {
     "ghost norm": (GHOST.network((5, 5, 2), 3), (5, 5, 2), 3),
     "pooled": (POOLED.network((9, 8, 2), 3), (9, 8, 2), 3),
     "normalised": (equinox_network(_Normalised), (6,), 3),
+    "scalar input": (equinox_network(_FromScalar), (1,), 2),
     "held one by one": (equinox_network(_Bare), (4,), 2),
 }
 

@@ -14,7 +14,7 @@ import pytest
 
 from seedscope import SGD, Grid, lenet5, logistic, mlp, small_cnn, small_vgg, train
 from seedscope.errors import SeedscopeError
-from seedscope.layers import patches, pooled
+from seedscope.layers import PatchConvolution, PooledConvolution, patches, pooled
 from seedscope.models import CNN, ConvolutionLayer, as_model, parameter_count
 from small_data import table
 
@@ -293,3 +293,24 @@ print(as_model(make).identity((3,), 2))
     with redirect_stdout(StringIO()) as here:
         exec(code, {})
     assert elsewhere.stdout == here.getvalue() != ""
+
+
+@pytest.mark.parametrize(("padding", "size"), [("same", 9), ("valid", 12)])
+@pytest.mark.parametrize(("kernel", "tile"), [(5, 2), (4, 3)])
+@pytest.mark.parametrize("narrow", [True, False], ids=["narrow", "wide"])
+def test_a_pooled_convolution_gives_the_largest_output_of_each_tile(padding, size, kernel, tile, narrow):
+    image, key = np.random.default_rng(0).normal(size=(size, size + 1, 2)), jax.random.key(0)
+    plain = PatchConvolution(2, 3, kernel, padding, key)
+    tiled = PooledConvolution(2, 3, kernel, padding, key, tile, narrow)
+    expected = pooled(plain(image), tile, "max")
+    np.testing.assert_allclose(tiled.largest(tiled(image)), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("narrow", [True, False], ids=["narrow", "wide"])
+def test_of_equal_outputs_of_a_tile_the_first_gets_the_gradient_and_nan_stays(narrow):
+    layer = PooledConvolution(1, 5, 5, "same", jax.random.key(0), 2, narrow)
+    shape = (4, 5, 1, 1) if narrow else (1, 1, 4, 5)
+    places = jax.grad(lambda values: layer.largest(values).sum())(jnp.zeros(shape)).reshape((4, -1))
+    assert places.sum(1).tolist() == [5, 0, 0, 0]
+    spoiled = jnp.arange(20.0).reshape(4, 5).at[1].set(jnp.nan).reshape(shape)
+    assert np.isnan(layer.largest(spoiled)).all()

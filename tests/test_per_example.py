@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seedscope import logistic, mlp
-from seedscope.layers import PatchConvolution, PooledConvolution, largest_of_tiles, pooled
+from seedscope.layers import PatchConvolution
 from seedscope.models import CNN, ConvolutionLayer, Network, equinox_network, parameter_count
 from seedscope.per_example import _materialised, clipped_sum, examples, gradient_norms, output_shapes
 from seedscope.resnet import GroupNorm, ResNet, resnet20
@@ -30,6 +30,19 @@ CASES = {
     ),
     "residual": (ResNet(blocks=1, channels=(4, 8), groups=2), (8, 8, 3), 3),
 }
+
+
+class _FromScalar(eqx.Module):
+    """A network whose first layer takes a scalar."""
+
+    first: eqx.nn.Linear
+    last: eqx.nn.Linear
+
+    def __init__(self, key):
+        self.first, self.last = eqx.nn.Linear("scalar", 4, key=key), eqx.nn.Linear(4, 3, key=key)
+
+    def __call__(self, x):
+        return self.last(jnp.tanh(self.first(x[0])))
 
 
 class _Twice(eqx.Module):
@@ -102,6 +115,13 @@ def test_norms_and_weighted_sums_equal_those_of_gradients_held_one_by_one(case):
     assert_same(network, shape, classes)
 
 
+def test_a_dense_layer_may_take_a_scalar():
+    network = equinox_network(_FromScalar)
+    parameters, rows, *_ = batch_of(network, (1,), 3)
+    assert output_shapes(network, parameters, rows[0]) is not None
+    assert_same(network, (1,), 3)
+
+
 def test_a_users_module_of_known_layers_takes_the_fast_way():
     network = equinox_network(lambda key: eqx.nn.MLP(4, "scalar", 5, 2, key=key))
     parameters, rows, *_ = batch_of(network, (4,), 2)
@@ -160,25 +180,6 @@ def test_group_norm_equals_that_of_equinox():
     image = np.random.default_rng(0).normal(size=(5, 4, 8))
     theirs = eqx.nn.GroupNorm(2, 8)(image.transpose(2, 0, 1)).transpose(1, 2, 0)
     np.testing.assert_allclose(GroupNorm(8, 2)(image), theirs, rtol=1e-6)
-
-
-@pytest.mark.parametrize(("padding", "size"), [("same", 9), ("valid", 12)])
-@pytest.mark.parametrize(("kernel", "tile"), [(5, 2), (4, 3)])
-@pytest.mark.parametrize("outputs", [3, 16], ids=["narrow", "wide"])
-def test_a_pooled_convolution_gives_the_largest_output_of_each_tile(padding, size, kernel, tile, outputs):
-    image, key = np.random.default_rng(0).normal(size=(size, size + 1, 2)), jax.random.key(0)
-    plain = PatchConvolution(2, outputs, kernel, padding, key)
-    tiled = PooledConvolution(2, outputs, kernel, padding, key, tile)
-    expected = pooled(plain(image), tile, "max")
-    np.testing.assert_allclose(largest_of_tiles(tiled(image), outputs), expected, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("outputs", [1, 16], ids=["narrow", "wide"])
-def test_of_equal_outputs_of_a_tile_the_first_gets_the_gradient(outputs):
-    layer = PooledConvolution(1, outputs, 5, "same", jax.random.key(0), 2)
-    equal = jnp.zeros((4, outputs, 1, 1) if layer.narrow else (1, 1, 4, outputs))
-    places = jax.grad(lambda values: largest_of_tiles(values, outputs).sum())(equal).reshape((4, -1))
-    assert places.sum(1).tolist() == [outputs, 0, 0, 0]
 
 
 def test_a_strided_convolution_keeps_every_other_position():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -10,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from distributed import Client, Worker, WorkerPlugin
-from distributed.comm import CommClosedError
+from distributed.comm import CommClosedError, get_address_host_port
 from distributed.scheduler import KilledWorker
 from joblib._dask import DaskDistributedBackend
 
@@ -20,14 +21,18 @@ from seedscope.errors import SeedscopeError
 from seedscope.plan import software_versions
 from seedscope.workers import Failure, failure
 
+_resting: dict[str, Any] = {}  # by worker: what looks at its stack a hundred times a second when there is no job
 PATIENCE = 10  # seconds to wait for a scheduler, and for its first worker
 
 
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
-    """Yield a client of the scheduler at an address such as tcp://10.0.0.1:8786; raise where none answers."""
+    """Yield a client of the scheduler at an address such as tcp://10.0.0.1:8786; raise where none answers.
+
+    Where this machine reaches the workers, results come from them and not through the scheduler.
+    """
     try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False, direct_to_workers=True)  # for results
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise SeedscopeError(
@@ -35,7 +40,18 @@ def connected(address: str) -> Iterator[Client]:
             "address."
         ) from None
     with client:
+        if client.direct_to_workers is None and any(map(_answers, list(client.ncores())[:1])):
+            client.direct_to_workers = True
         yield client
+
+
+def _answers(worker: str) -> bool:
+    """Whether a connection to a worker's address opens: behind a firewall it does not."""
+    try:
+        socket.create_connection(get_address_host_port(worker), PATIENCE / 5).close()
+    except OSError:
+        return False
+    return True
 
 
 class ClusterBackend(DaskDistributedBackend):
@@ -103,19 +119,16 @@ class Delivery(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Keep the job in the worker's process, which meanwhile does not watch itself: that costs a tenth of it."""
         workers.deliver(self._job, self._versions)
-        for callback in _profiler(worker):
-            callback.stop()
+        if profiler := worker.periodic_callbacks.pop("profile", None):
+            profiler.stop()
+            _resting[worker.address] = profiler
 
     def teardown(self, worker: Worker) -> None:
         """Drop the job."""
         workers.forget(self._job.fingerprint)
-        for callback in _profiler(worker):
-            callback.start()
-
-
-def _profiler(worker: Worker) -> list[Any]:
-    """Return what looks at a worker's stack a hundred times a second, if that is switched on."""
-    return [one for name, one in worker.periodic_callbacks.items() if name == "profile"]
+        if not workers.has_jobs() and (profiler := _resting.pop(worker.address, None)):
+            worker.periodic_callbacks["profile"] = profiler
+            profiler.start()
 
 
 @contextmanager

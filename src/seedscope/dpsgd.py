@@ -1,12 +1,13 @@
 """Trains a chunk of models by DP-SGD: clipped per-example gradients plus noise, many models side by side.
 
-The shape is that of `training`: one loop over steps, `vmap` over neighbours, then over seeds. For one seed all
-neighbouring data sets share the batches *and* the noise, as with SGD they share the batches: a neighbour differs only
-by what its own row contributes. Each model alone is a true run of DP-SGD; two models of one seed are not independent.
+The shape is that of `training`: one loop over steps, `vmap` over neighbours, then over seeds; models of large networks
+take turns within a step instead. For one seed all neighbouring data sets share the batches *and* the noise, as with SGD
+they share the batches: a neighbour differs only by what its own row contributes. Each model alone is a true run of
+DP-SGD; two models of one seed are not independent.
 
 A batch is a row of indices padded with the index N of the spare example, whose weight is then 0. It is worked through
-in parts: a first one for most of it, then as many small ones as the step's largest batch needs. So nothing is ever cut
-off and little is padded.
+in parts: a first one for most of it, then as many small ones as the largest of the batches side by side needs. So
+nothing is ever cut off and little is padded.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Parts(NamedTuple):
     one_by_one: bool = False
 
     def needed(self, sizes: np.ndarray) -> np.ndarray:
-        """Return how many later parts each step needs, for batch sizes [step, seed]."""
+        """Return how many later parts each batch needs, for batch sizes [step, seed]."""
         return np.maximum(0, -(-(sizes - self.first) // self.later)).astype(np.int32)
 
     def room(self, capacity: int) -> int:
@@ -162,7 +163,8 @@ def train_block(
     rate = job.mechanism.learning_rate
     rate = rate if isinstance(rate, SCHEDULES) else dials.learning_rate
     optimizer = transformation(rate, job.mechanism.momentum, job.mechanism.steps)
-    recorder, noise = _Recorder(job, people), Noise(job.network.init, keys)
+    recorder = _Recorder(job, people)
+    noise = Noise(job.network.init, keys) if job.mechanism.noise_multiplier else None
     squares = squared_norms(rows.reshape(len(rows), -1)) if job.network.takes_rows else None
     data = Data(rows, labels, squares)
 
@@ -170,7 +172,7 @@ def train_block(
         parameters, carried, drawn, norms, traces = state
         norms = recorder.record(norms, parameters, t)
         sums = batch_sum(job, dials, parameters, data, batches[t], parts[t], neighbours, probe_keys(keys, t))
-        normals, drawn = noise.at(drawn, t) if job.mechanism.noise_multiplier else (None, drawn)
+        normals, drawn = noise.at(drawn, t) if noise else (None, drawn)
         noisy = noisy_update(job, dials, sums.gradient, batches[t], rows.shape[0] - 1, neighbours, normals)
         updates, carried = optimizer.update(noisy, carried)
         traces = jax.tree.map(jnp.add, traces, sums.traces)
@@ -186,7 +188,8 @@ def train_block(
         return state, observed
 
     traces = no_traces(job, parameters, rows)
-    start = (parameters, optimizer.init(parameters), noise.empty(), recorder.empty(parameters), traces)
+    drawn = noise.empty() if noise else ()
+    start = (parameters, optimizer.init(parameters), drawn, recorder.empty(parameters), traces)
     (parameters, _, _, norms, _), records = jax.lax.scan(to_checkpoint, start, segments)
     records = jax.tree.map(lambda values: jnp.moveaxis(values, 0, 2), records)
     if job.scores and not job.scores_at_checkpoints:
@@ -371,14 +374,17 @@ def one_after_another(function: Callable) -> Callable:
     return lambda values: jax.lax.map(function, values)
 
 
-def batch_parts(network: Network, mechanism: DPSGD, shape: tuple[int, ...], seeds: int, models: int) -> Parts:
+def batch_parts(
+    network: Network, mechanism: DPSGD, shape: tuple[int, ...], seeds: int, models: int, examples: int
+) -> Parts:
     """Return the parts for so many seeds × models: few enough rows for the cache, many enough for speed.
 
     Where not even one model's batch fits, models share little and are worked through one by one.
     """
-    batch, poisson = mechanism.batch_size, isinstance(mechanism.sampling, Poisson)
-    deviations = NormalDist().inv_cdf(FIRST_PART ** (1 / seeds))
-    first = batch + math.ceil(deviations * math.sqrt(batch)) * poisson
+    batch, first = mechanism.batch_size, mechanism.batch_size
+    if isinstance(mechanism.sampling, Poisson):
+        deviations = NormalDist().inv_cdf(FIRST_PART ** (1 / seeds))
+        first = min(examples, batch + math.ceil(deviations * math.sqrt(batch * (1 - batch / examples))))
     if models > 1 and first > 4 * VECTOR:  # then rows lie side by side in vector registers: fill them
         first = -(-first // VECTOR) * VECTOR
     alone = max(LEAST_ROWS, WORKING_SET // row_bytes(network, shape, 1))
@@ -438,7 +444,7 @@ def train_dpsgd(
     checkpoint, row].
     """
     examples, models = len(rows) - 1, len(neighbours) * len(inits)
-    parts = batch_parts(network, mechanism, rows.shape[1:], len(seeds), models)
+    parts = batch_parts(network, mechanism, rows.shape[1:], len(seeds), models, examples)
     batches = draw_batches(mechanism, root_seed, seeds, examples)
     room = parts.room(batches.places.shape[2]) - batches.places.shape[2]
     index = np.pad(batches.places, ((0, 0), (0, 0), (0, room)), constant_values=examples)

@@ -36,6 +36,7 @@ from seedscope.per_example import (
     output_shapes,
     smooth_factors,
     squared_norms,
+    units,
 )
 from seedscope.training import log_loss
 
@@ -96,8 +97,7 @@ def _change_squares(
         change = layer.gradients(lifted, delta_change) + layer.gradients(lifted_change, delta)
         return squared_norms(change.reshape(len(change), -1)) + squared_norms(layer.bias_gradients(delta_change))
     if isinstance(layer, eqx.nn.Linear):
-        d, d_change = (one.reshape(-1, one.shape[-1]) for one in (delta, delta_change))
-        return _dense_change_squares(layer, lifted, lifted_change, d, d_change)
+        return _dense_change_squares(layer, *map(units, (lifted, lifted_change, delta, delta_change)))
     a, d = as_matrices(lifted, delta)
     a_change, d_change = as_matrices(lifted_change, delta_change)
     weight = matrix_gradient(jnp.concatenate([a, a_change], 1), jnp.concatenate([d_change, d], 1)).squares

@@ -71,7 +71,7 @@ class PooledConvolution(LiftedLayer):
     for 5 × 5 kernels and tiles of 2 × 2 almost three times.
 
     Outputs are [height, width, place, channel], or where channels are too few to fill a vector register ("narrow")
-    [place, channel, height, width], and patches accordingly; `largest_of_tiles` makes an image of either.
+    [place, channel, height, width], and patches accordingly; `largest` makes an image of either.
     """
 
     weight: jax.Array  # [out, kernel · kernel · in]
@@ -79,22 +79,20 @@ class PooledConvolution(LiftedLayer):
     kernel: int = eqx.field(static=True)
     padding: str = eqx.field(static=True)
     tile: int = eqx.field(static=True)
+    narrow: bool = eqx.field(static=True)
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, padding: str, key: jax.Array, tile: int):
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, padding: str, key: jax.Array, tile: int, narrow: bool = False
+    ):
         plain = PatchConvolution(inputs, outputs, kernel, padding, key)
         self.weight, self.bias = plain.weight, jnp.zeros(outputs)
-        self.kernel, self.padding, self.tile = kernel, padding, tile
+        self.kernel, self.padding, self.tile, self.narrow = kernel, padding, tile, narrow
 
     @staticmethod
     def fits(kernel: int, tile: int) -> bool:
         """Whether tiles are worth it: they fill the larger patch evenly, and it grows by less than 1.6 times."""
         side = kernel + tile - 1
         return tile > 1 and side % tile == 0 and (side / kernel) ** 2 < 1.6
-
-    @property
-    def narrow(self) -> bool:
-        """Whether positions, not channels, lie side by side in memory."""
-        return is_narrow(len(self.weight))
 
     @property
     def side(self) -> int:
@@ -114,6 +112,16 @@ class PooledConvolution(LiftedLayer):
             return output.reshape(self.tile**2, -1, *output.shape[1:]) + self.bias[:, None, None]
         output = lifted @ self.matrix().T
         return output.reshape(*output.shape[:2], self.tile**2, -1) + self.bias
+
+    def largest(self, outputs: jax.Array) -> jax.Array:
+        """Return the image [height, width, channel] of each tile's largest output; of equal ones the first counts."""
+        axis = 0 if self.narrow else 2
+        places = jax.lax.split(outputs, (1,) * self.tile**2, axis)  # unlike slices, put together again by gradients
+        while len(places) > 1:  # pairs, then pairs of pairs: few comparisons between an output and its gradient
+            pairs = zip(places[::2], places[1::2], strict=False)
+            places = [jnp.where((b > a) | jnp.isnan(b), b, a) for a, b in pairs] + list(places[len(places) // 2 * 2 :])
+        image = places[0].squeeze(axis)
+        return jnp.moveaxis(image, 0, -1) if self.narrow else image
 
     def matrix(self) -> jax.Array:
         """Return what multiplies a patch, [tile · tile · out, patch]: the weights, shifted for each place of a tile."""
@@ -144,22 +152,6 @@ class PooledConvolution(LiftedLayer):
     def _places(self) -> list[tuple[int, int]]:
         """The places of a tile."""
         return [(i, j) for i in range(self.tile) for j in range(self.tile)]
-
-
-def is_narrow(channels: int) -> bool:
-    """Whether a pooled convolution of so many output channels keeps its positions side by side."""
-    return channels < VECTOR
-
-
-def largest_of_tiles(outputs: jax.Array, channels: int) -> jax.Array:
-    """Return the image [height, width, channel] of a pooled convolution's outputs; of equal ones the first counts."""
-    axis = 0 if is_narrow(channels) else 2
-    places = jax.lax.split(outputs, (1,) * outputs.shape[axis], axis)  # unlike slices, put together again by gradients
-    while len(places) > 1:  # pairs, then pairs of pairs: fewer comparisons stand between an output and its gradient
-        pairs = zip(places[::2], places[1::2], strict=False)
-        places = [jnp.where(b > a, b, a) for a, b in pairs] + list(places[len(places) // 2 * 2 :])
-    largest = places[0].squeeze(axis)
-    return jnp.moveaxis(largest, 0, -1) if is_narrow(channels) else largest
 
 
 def patches(image: jax.Array, kernel: int, padding: str, stride: int = 1) -> jax.Array:

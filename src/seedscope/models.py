@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seedscope.errors import SeedscopeError, require, require_count
-from seedscope.layers import PatchConvolution, PooledConvolution, largest_of_tiles, pooled
+from seedscope.layers import VECTOR, PatchConvolution, PooledConvolution, pooled
 
 Shape = tuple[int, ...]
 ACTIVATIONS: dict[str, Callable] = {"relu": jax.nn.relu, "tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
@@ -360,12 +360,13 @@ def has_tiles(layer: ConvolutionLayer, pool: str) -> bool:
 
 
 def convolution(
-    layer: ConvolutionLayer, pool: str, inputs: int, key: jax.Array
+    layer: ConvolutionLayer, pool: str, inputs: int, positions: int, key: jax.Array
 ) -> PatchConvolution | PooledConvolution:
-    """Return the layer's convolution of so many input channels."""
-    if has_tiles(layer, pool):
-        return PooledConvolution(inputs, layer.channels, layer.kernel, layer.padding, key, layer.pooling)
-    return PatchConvolution(inputs, layer.channels, layer.kernel, layer.padding, key, strides(layer)[0])
+    """Return the layer's convolution of so many input channels, whose image after pooling has so many positions."""
+    if not has_tiles(layer, pool):
+        return PatchConvolution(inputs, layer.channels, layer.kernel, layer.padding, key, strides(layer)[0])
+    narrow = layer.channels < VECTOR and positions > layer.pooling**2 * layer.channels
+    return PooledConvolution(inputs, layer.channels, layer.kernel, layer.padding, key, layer.pooling, narrow)
 
 
 def output_size(layer: ConvolutionLayer, size: int) -> int:
@@ -387,9 +388,10 @@ class _Convolutional(eqx.Module):
         height, width, channels = shape
         layers = []
         for layer, one in zip(model.convolutions, keys, strict=True):
-            layers.append(convolution(layer, model.pool, channels, one))
-            height, width, channels = output_size(layer, height), output_size(layer, width), layer.channels
+            inputs, height, width = channels, output_size(layer, height), output_size(layer, width)
             require(min(height, width) >= 1, f"images of shape {shape} are too small for {model}.")
+            layers.append(convolution(layer, model.pool, inputs, height * width, one))
+            channels = layer.channels
         self.convolutions, self.model = tuple(layers), model
         self.dense = _Dense(height * width * channels, model.hidden, outputs, model.activation, dense_key)
 
@@ -397,7 +399,7 @@ class _Convolutional(eqx.Module):
         activation = ACTIVATIONS[self.model.activation]
         for layer, description in zip(self.convolutions, self.model.convolutions, strict=True):
             if has_tiles(description, self.model.pool):  # activations rise: the largest output stays the largest
-                image = activation(largest_of_tiles(layer(image), description.channels))
+                image = activation(layer.largest(layer(image)))  # type: ignore[union-attr]
             else:
                 image = pooled(activation(layer(image)), description.pooling, self.model.pool, strides(description)[1])
         return self.dense(image)

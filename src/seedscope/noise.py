@@ -47,16 +47,17 @@ class Noise:
         self.ahead = STEPS_AT_ONCE if STEPS_AT_ONCE * numbers <= NUMBERS_AT_ONCE else 1
 
     def empty(self) -> Any:
-        """Return room for the draws of some steps [step, seed, ...], which the training loop carries."""
+        """Return room for draws of later steps [step, seed, ...], which the training loop carries; () for none."""
+        if self.ahead == 1:
+            return ()
         drawn = jax.eval_shape(self._draw_ahead, 0)
         return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), drawn)
 
     def at(self, drawn: Any, t: jax.Array) -> tuple[Any, Any]:
         """Return step t's normals, and what has been drawn until then."""
         if self.ahead == 1:
-            drawn = self._draw_ahead(t)
-        else:
-            drawn = jax.lax.cond(t % self.ahead == 0, self._draw_ahead, lambda _: drawn, t)
+            return self._draw(t), drawn
+        drawn = jax.lax.cond(t % self.ahead == 0, self._draw_ahead, lambda _: drawn, t)
         return jax.tree.map(lambda leaf: leaf[t % self.ahead], drawn), drawn
 
     def _draw_ahead(self, t: Any) -> Any:

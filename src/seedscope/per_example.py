@@ -5,7 +5,7 @@ derivative δ that reaches that layer for every example. An example's gradient f
 
     dense                 δ aᵀ, of squared norm ‖δ‖²‖a‖² (+ ‖δ‖² for the bias); the clipped sum is one matrix product
     convolution (patches) Σ_p δ_p a_pᵀ over positions p; its norm from the products of positions ("ghost" norm) or from
-                          the example's gradient itself, whichever is cheaper
+                          the example's gradient itself, whichever is cheaper; with pooling always from the gradient
     scale and shift       Σ_p δ_p a_p and Σ_p δ_p, small enough to hold
 
 So clipping costs about what plain gradients cost. Networks made of other layers, or given as plain functions, get
@@ -164,6 +164,9 @@ class _StandIn:
     traced: type
     calls: list[tuple[jax.Array, jax.Array]]
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.layer, name)
+
     def __call__(self, x: jax.Array, *, key: Any = None) -> jax.Array:
         if type(x) is not self.traced:  # called inside a transformation of the network's own: a map over positions
             raise _NotOneCallEachError
@@ -208,7 +211,7 @@ def layer_gradient(
     if isinstance(layer, ScaleAndShift):
         return _scale_gradient(layer, lifted, delta)
     if isinstance(layer, eqx.nn.Linear):
-        return _dense_gradient(layer, lifted, delta.reshape(-1, delta.shape[-1]), squares)
+        return _dense_gradient(layer, units(lifted), units(delta), squares)
     if isinstance(layer, PooledConvolution):
         weight, bias = _held(layer.gradients(lifted, delta)), layer.bias_gradients(delta)
     else:
@@ -221,6 +224,11 @@ def layer_gradient(
         return _with(layer, weight=weight.sum(weights), bias=weights @ bias)
 
     return _LayerGradient(weight.squares + squared_norms(bias), weighted)
+
+
+def units(values: jax.Array) -> jax.Array:
+    """Return what a dense layer takes or gives as [unit, example]; a scalar layer's has no axis of units."""
+    return values.reshape(-1, values.shape[-1])
 
 
 def _dense_gradient(layer: eqx.nn.Linear, a: jax.Array, delta: jax.Array, squares: jax.Array | None) -> _LayerGradient:
@@ -259,12 +267,7 @@ def _held(gradients: jax.Array) -> _LayerGradient:
 
 def _contract(delta: jax.Array, lifted: jax.Array) -> jax.Array:
     """Return Σ over examples and positions of δ aᵀ, as one matrix product."""
-    return _products(delta.reshape(-1, delta.shape[-1]), lifted.reshape(-1, lifted.shape[-1]))
-
-
-def _products(delta: jax.Array, lifted: jax.Array) -> jax.Array:
-    """Return Σ_b δ_b a_bᵀ."""
-    return jnp.einsum("bo,bi->oi", delta, lifted)
+    return delta.reshape(-1, delta.shape[-1]).T @ lifted.reshape(-1, lifted.shape[-1])
 
 
 def squared_norms(vectors: jax.Array) -> jax.Array:

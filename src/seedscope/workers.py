@@ -92,6 +92,11 @@ def forget(fingerprint: str) -> None:
     _delivered.pop(fingerprint, None)
 
 
+def has_jobs() -> bool:
+    """Whether any job has been delivered here and not dropped yet."""
+    return bool(_delivered)
+
+
 def _taken(fingerprint: str) -> Job:
     """Return a delivered job, or raise where this worker's software would give other bits."""
     from seedscope.plan import software_versions
