@@ -5,7 +5,7 @@ READY := .venv/.ready
 DEV := .venv/.ready-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALL = test -x $(BIN)/python || $(PYTHON) -m venv .venv; $(PIP) --no-compile --editable
-COMPILE := $(BIN)/python -m compileall -qq -j 0 -x /tests/ .venv/lib  # with all cores; pip would with one
+COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/(tests|pip|mypy|mypyc|setuptools|playwright|fontTools)/' .venv/lib  # with all cores; pip would with one
 
 .NOTPARALLEL:  # targets share one .venv
 .PHONY: demo test check format lint types bench picture clean
@@ -14,7 +14,7 @@ demo: $(READY)  ## audit embedded data; ends with the path of a report to open
 	$(BIN)/seedscope audit breast-cancer --store runs/demo --out runs/demo-report
 
 test: $(DEV)  ## every test that needs nothing but this folder
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 check: lint types test  ## formatter, linter, types, tests
 

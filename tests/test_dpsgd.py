@@ -1,5 +1,6 @@
 """DP-SGD on a grid equals the same algorithm written out for one model at a time; its batches and noise are right."""
 
+from functools import cache
 from itertools import product
 from math import comb
 
@@ -37,7 +38,7 @@ from seedscope.dpsgd import (
     train_dpsgd,
 )
 from seedscope.mechanisms import Setting
-from seedscope.models import CNN, ConvolutionLayer
+from seedscope.models import CNN, ConvolutionLayer, network_of
 from seedscope.noise import noise_keys, normals_like
 from seedscope.optimizers import Cosine, Momentum
 from seedscope.plan import Norms
@@ -65,12 +66,19 @@ def trained(mechanism, network, relation, data, people=None, checkpoints=(2, STE
     )
 
 
+@cache
+def gradient_of(network):
+    """Return the gradient of one example's loss by the weights as a vector."""
+    _, unravel = ravel_pytree(network.init(jax.random.key(0)))
+    return jax.jit(jax.grad(lambda w, x, y: log_loss(network.apply(unravel(w), x[None]), y[None])[0]))
+
+
 def one_model(mechanism, network, relation, data, seed, neighbour, init, people=()):
     """Return every state's weights and people's gradient norms of one model, trained example by example."""
     rows, labels = arrays(data)
     start = initial_parameters(network.init, 5, np.array([seed if init == "varied" else -1], np.int32))
-    weights, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], start))
-    gradient = jax.jit(jax.grad(lambda w, x, y: log_loss(network.apply(unravel(w), x[None]), y[None])[0]))
+    weights, _ = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], start))
+    gradient = gradient_of(network)
     batches = draw_batches(mechanism, 5, np.array([seed]), len(rows) - 1)
     states, norms, velocity = [], [], 0.0
     for t in range(mechanism.steps):
@@ -108,7 +116,7 @@ def one_model(mechanism, network, relation, data, seed, neighbour, init, people=
     ids=["poisson", "mean rule", "subsets with momentum", "shuffled with cosine", "everybody"],
 )
 def test_a_grid_equals_models_trained_one_at_a_time_example_by_example(relation, options):
-    data, network = table(ROWS), mlp(4, "tanh").network((3,), 2)
+    data, network = table(ROWS), network_of(mlp(4, "tanh"), (3,), 2)
     mechanism = DPSGD(**(SMALL | options))
     records = trained(mechanism, network, relation, data)
     places = product(enumerate(SEEDS), enumerate(NEIGHBOURS), enumerate(INITS))
@@ -117,7 +125,6 @@ def test_a_grid_equals_models_trained_one_at_a_time_example_by_example(relation,
         np.testing.assert_allclose(records["weights"][s, n, i], [states[2], states[-1]], atol=2e-5)
 
 
-@pytest.mark.optimised
 def test_a_convolutional_network_with_several_classes_trains_like_its_slow_twin():
     data, network = images(ROWS, 6), CNN((ConvolutionLayer(2, 5, "same", 2),), activation="tanh").network((6, 6, 1), 3)
     mechanism = DPSGD(**SMALL)
@@ -128,7 +135,7 @@ def test_a_convolutional_network_with_several_classes_trains_like_its_slow_twin(
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_without_noise_and_clipping_it_is_sgd_on_the_same_batches(relation):
-    data, network = table(ROWS), logistic().network((3,), 2)
+    data, network = table(ROWS), network_of(logistic(), (3,), 2)
     rows, labels = arrays(data)
     quiet = DPSGD(0.7, 6, STEPS, noise_multiplier=0.0, clipping_norm=np.inf, sampling=Shuffled())
     ours = trained(quiet, network, relation, data)
@@ -138,7 +145,7 @@ def test_without_noise_and_clipping_it_is_sgd_on_the_same_batches(relation):
 
 @pytest.mark.parametrize("every", [1, 4])
 def test_recorded_norms_are_those_of_the_states_that_were_passed_through(every):
-    data, network = table(ROWS), mlp(4, "tanh").network((3,), 2)
+    data, network = table(ROWS), network_of(mlp(4, "tanh"), (3,), 2)
     rows, labels = arrays(data)
     mechanism, chosen = DPSGD(**SMALL), [0, 4, 9, 11, 12]
     people = People(rows[chosen], labels[chosen], every)
@@ -154,7 +161,7 @@ def test_recorded_norms_are_those_of_the_states_that_were_passed_through(every):
 
 
 def test_recording_norms_changes_no_model():
-    data, network = table(ROWS), mlp(4).network((3,), 2)
+    data, network = table(ROWS), network_of(mlp(4), (3,), 2)
     rows, labels = arrays(data)
     plain = trained(DPSGD(**SMALL), network, "add_or_remove", data)
     watched = trained(DPSGD(**SMALL), network, "add_or_remove", data, People(rows, labels, 2))
@@ -168,10 +175,9 @@ PARTS = {
 }
 
 
-@pytest.mark.optimised
 @pytest.mark.parametrize(("settings", "parts"), PARTS.values(), ids=PARTS)
 def test_how_a_batch_is_cut_into_parts_does_not_matter(settings, parts, monkeypatch):
-    data, network = table(ROWS), logistic().network((3,), 2)
+    data, network = table(ROWS), network_of(logistic(), (3,), 2)
     people = People(*(values[:5] for values in arrays(data)), 4)
     whole = trained(DPSGD(**SMALL), network, "replace_one", data, people)
     for name, value in settings.items():
@@ -184,7 +190,7 @@ def test_how_a_batch_is_cut_into_parts_does_not_matter(settings, parts, monkeypa
 
 def test_a_batch_larger_than_the_estimated_capacity_is_kept_whole(monkeypatch):
     mechanism = DPSGD(**SMALL)
-    data, network = table(ROWS), logistic().network((3,), 2)
+    data, network = table(ROWS), network_of(logistic(), (3,), 2)
     before = trained(mechanism, network, "add_or_remove", data)["weights"]
     monkeypatch.setattr(engine, "poisson_capacity", lambda batch_size, examples: 1)
     after = draw_batches(mechanism, 5, SEEDS, ROWS)
@@ -250,7 +256,7 @@ class TestNoise:
 
     def noise(self, steps=1, **options):
         """Return what the noise did to the weights, in units of its standard deviation: gradients are negligible."""
-        data, network = table(ROWS), logistic().network((3,), 2)
+        data, network = table(ROWS), network_of(logistic(), (3,), 2)
         rows, labels = arrays(data)
         mechanism = DPSGD(1.0, 5, steps, noise_multiplier=1e6, clipping_norm=0.5, **options)
         checkpoints = tuple(range(1, steps + 1))
@@ -276,7 +282,7 @@ class TestNoise:
     @pytest.mark.parametrize("at_once", [1 << 17, 0], ids=["steps ahead", "step by step"])
     def test_each_step_has_its_own_draw_however_many_are_drawn_at_once(self, at_once, monkeypatch):
         monkeypatch.setattr("seedscope.noise.NUMBERS_AT_ONCE", at_once)
-        data, network = table(ROWS), logistic().network((3,), 2)
+        data, network = table(ROWS), network_of(logistic(), (3,), 2)
         mechanism = DPSGD(**(SMALL | {"steps": 40}))
         marks = (5, 16, 33, 40)  # training goes on from them; 16 steps are drawn at once
         records = trained(mechanism, network, "add_or_remove", data, checkpoints=marks)
