@@ -119,7 +119,7 @@ class PooledConvolution(LiftedLayer):
         places = jax.lax.split(outputs, (1,) * self.tile**2, axis)  # unlike slices, put together again by gradients
         while len(places) > 1:  # pairs, then pairs of pairs: few comparisons between an output and its gradient
             pairs = zip(places[::2], places[1::2], strict=False)
-            places = [jnp.where((b > a) | jnp.isnan(b), b, a) for a, b in pairs] + list(places[len(places) // 2 * 2 :])
+            places = [jnp.where(b > a, b, a) for a, b in pairs] + list(places[len(places) // 2 * 2 :])
         image = places[0].squeeze(axis)
         return jnp.moveaxis(image, 0, -1) if self.narrow else image
 
