@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.grid import BATCH, FEATURES, synthetic
@@ -115,12 +116,12 @@ def study_core_seconds(models_per_second: float) -> dict[str, float]:
 
 
 def local_and_dask() -> tuple[float, float]:
-    """Return the seconds with two local and with two Dask workers: the best of rounds that alternate."""
+    """Return the seconds with two local and with two Dask workers: medians of rounds that alternate."""
     ways: dict[str, list[float]] = {"local_seconds": [], "dask_seconds": []}
     for _ in range(ROUNDS):
         for way, times in ways.items():
             times.append(in_fresh_process("benchmarks.cluster", way, 2, SEEDS))
-    return min(ways["local_seconds"]), min(ways["dask_seconds"])
+    return median(ways["local_seconds"]), median(ways["dask_seconds"])
 
 
 def main() -> None:
