@@ -117,7 +117,7 @@ class Delivery(WorkerPlugin):
         self.name, self._job, self._versions = f"seedscope-{job.fingerprint}", job, versions
 
     def setup(self, worker: Worker) -> None:
-        """Keep the job in the worker's process, which meanwhile does not watch itself: that costs a tenth of it."""
+        """Keep the job in the worker's process, which meanwhile does not look at its own stack all the time."""
         workers.deliver(self._job, self._versions)
         if profiler := worker.periodic_callbacks.pop("profile", None):
             profiler.stop()
