@@ -32,6 +32,18 @@ CASES = {
 }
 
 
+class _Tied(eqx.Module):
+    """A network that calls a layer once and uses its weights once more."""
+
+    layer: eqx.nn.Linear
+
+    def __init__(self, key):
+        self.layer = eqx.nn.Linear(4, "scalar", key=key)
+
+    def __call__(self, x):
+        return self.layer(x) + jnp.tanh(self.layer.weight[0] @ x)
+
+
 class _FromScalar(eqx.Module):
     """A network whose first layer takes a scalar."""
 
@@ -113,6 +125,13 @@ def test_norms_and_weighted_sums_equal_those_of_gradients_held_one_by_one(case):
     parameters, rows, *_ = batch_of(network, shape, classes)
     assert output_shapes(network, parameters, rows[0]) is not None, "the fast way was not taken"
     assert_same(network, shape, classes)
+
+
+def test_a_layer_whose_weights_are_used_beside_its_call_does_not_take_the_fast_way():
+    network = equinox_network(_Tied)
+    parameters, rows, *_ = batch_of(network, (4,), 2)
+    assert output_shapes(network, parameters, rows[0]) is None
+    assert_same(network, (4,), 2)
 
 
 def test_a_dense_layer_may_take_a_scalar():
