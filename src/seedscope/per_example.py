@@ -165,7 +165,7 @@ class _StandIn:
     calls: list[tuple[jax.Array, jax.Array]]
 
     def largest(self, outputs: jax.Array) -> jax.Array:
-        """Return what a pooled convolution makes of its outputs; nothing else of a layer may be used beside its call."""
+        """Return what a pooled convolution makes of its outputs; nothing else of a layer is there beside its call."""
         return self.layer.largest(outputs)
 
     def __call__(self, x: jax.Array, *, key: Any = None) -> jax.Array:
