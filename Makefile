@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+TEST := .venv/.ready-test
 DEV := .venv/.ready-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALL = test -x $(BIN)/python || $(PYTHON) -m venv .venv; $(PIP) --no-compile --editable
@@ -13,7 +14,7 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/(tests|pip|mypy|mypyc|setup
 demo: $(READY)  ## audit embedded data; ends with the path of a report to open
 	$(BIN)/seedscope audit breast-cancer --store runs/demo --out runs/demo-report
 
-test: $(DEV)  ## every test that needs nothing but this folder
+test: $(TEST)  ## every test that needs nothing but this folder
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 check: lint types test  ## formatter, linter, types, tests
@@ -43,7 +44,12 @@ $(READY): pyproject.toml constraints.txt
 	-$(COMPILE)
 	touch $@
 
-$(DEV): pyproject.toml constraints.txt
-	$(INSTALL) '.[dev,cluster,parquet]'
+$(TEST): pyproject.toml constraints.txt
+	$(INSTALL) '.[test]'
 	-$(COMPILE)
 	touch $(READY) $@
+
+$(DEV): pyproject.toml constraints.txt
+	$(INSTALL) '.[dev]'
+	-$(COMPILE)
+	touch $(READY) $(TEST) $@

@@ -35,6 +35,16 @@ def _set(variable: str) -> bool:
     return bool(os.environ.get(variable))
 
 
+def _as_users_have_it(item: pytest.Item) -> bool:
+    """Whether JAX compiles this test's functions as it does for users."""
+    return any(map(item.get_closest_marker, ("optimised", "paper_data")))
+
+
+def _rank(name: str) -> int:
+    """Return a test file's place among those that take longest; all others come after them."""
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Let all tests, and the next run, share what JAX compiles."""
     if (cache := getattr(config, "cache", None)) is None:
@@ -50,7 +60,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     A fixture of a module is made in the way of the first test that asks for it.
     """
-    value = "0" if any(map(item.get_closest_marker, ("optimised", "paper_data"))) else "1"
+    value = "0" if _as_users_have_it(item) else "1"
     if item.get_closest_marker("skip") or os.environ.get(EFFORT) == value:
         return
     os.environ[EFFORT] = value  # for processes that a test starts
@@ -62,8 +72,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, visibly, the tests whose surroundings are missing; begin with the files that take longest."""
-    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+    """Skip, visibly, the tests whose surroundings are missing; begin with the files that take longest.
+
+    Within a file, those compiled as users have it come first: a change of the way forgets all that was compiled.
+    """
+    items.sort(key=lambda item: (_rank(item.path.name), str(item.path), not _as_users_have_it(item)))
     for marker, needs in NEEDS.items():
         missing = [reason for reason, is_here in needs if not is_here()]
         if not missing:

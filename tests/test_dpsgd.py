@@ -102,12 +102,11 @@ def one_model(mechanism, network, relation, data, seed, neighbour, init, people=
     return [*states, np.asarray(weights)], norms
 
 
-@pytest.mark.optimised  # the engine's own proof: with the code that users run
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(
     "options",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.optimised),  # the engine's own proof: with the code that users run
         {"rule": "mean"},
         {"sampling": WithoutReplacement(), "momentum": Momentum(0.8)},
         {"sampling": Shuffled(), "learning_rate": Cosine(0.9)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,11 +121,14 @@ def model_work(plan: Plan) -> float:
     return work if plan.traced is None else 3 * work
 
 
+@lru_cache(maxsize=32)
 def _forward(model: Any, shape: tuple[int, ...], classes: int) -> tuple[float, float]:
     """Return the floating-point operations and the bytes moved when a model looks at one row."""
     import jax
 
-    network = model.network(shape, classes)
+    from seedscope.models import network_of
+
+    network = network_of(model, shape, classes)
     parameters = jax.eval_shape(network.init, jax.random.key(0))
     one_row = jax.ShapeDtypeStruct((1, *shape), np.float32)
     found = jax.jit(network.apply).lower(parameters, one_row).cost_analysis() or {}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from seedscope.blas import one_blas_thread
 from seedscope.mechanisms import CONVEX, DPSGD, AugmentedOutputPerturbation, Relation, Setting
 from seedscope.streams import normals
 
@@ -77,7 +76,7 @@ def loaded(job: Job) -> Job:
 
 def train_chunk(job: Job, seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
     """Return the records [seed, neighbour, init, ...] of a chunk; the job is prepared once in each process."""
-    with _one_blas_thread():
+    with one_blas_thread():  # cores are shared out by chunks
         return _trainer(job)(seeds, neighbours)
 
 
@@ -88,33 +87,6 @@ def _trainer(job: Job) -> ChunkTrainer:
             _trainers.clear()
             _trainers[job.fingerprint] = _prepare(loaded(job))
         return _trainers[job.fingerprint]
-
-
-class _BlasLimit:
-    """How many chunks are being trained in this process, and what limits BLAS to one thread meanwhile."""
-
-    lock = threading.Lock()
-    users = 0
-    limit: Any = None
-
-
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread: cores are shared out by chunks, and one thread gives the same bits everywhere.
-
-    The limit is the whole process's: of several threads that train, the first sets it and the last lifts it.
-    """
-    with _BlasLimit.lock:
-        if _BlasLimit.users == 0:
-            _BlasLimit.limit = threadpool_limits(1, "blas")
-        _BlasLimit.users += 1
-    try:
-        yield
-    finally:
-        with _BlasLimit.lock:
-            _BlasLimit.users -= 1
-            if _BlasLimit.users == 0:
-                _BlasLimit.limit.restore_original_limits()
 
 
 def _prepare(job: Job) -> ChunkTrainer:

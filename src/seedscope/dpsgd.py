@@ -92,20 +92,28 @@ class People(NamedTuple):
     every: int
 
 
-def draw_batches(mechanism: DPSGD, root_seed: int, seeds: np.ndarray, examples: int) -> Batches:
-    """Return the batches of each seed; no batch is ever shortened."""
-    probability, steps = mechanism.sampling_probability(examples), mechanism.steps
+def draw_batches(
+    mechanism: DPSGD, root_seed: int, seeds: np.ndarray, examples: int, parts: Parts | None = None
+) -> Batches:
+    """Return the batches of each seed, in whole parts where they are given; no batch is ever shortened."""
+    batch, steps = mechanism.batch_size, mechanism.steps
+
+    def empty(capacity: int) -> np.ndarray:
+        return np.full((steps, len(seeds), parts.room(capacity) if parts else capacity), examples, np.int32)
+
     if isinstance(mechanism.sampling, Poisson):
+        probability = mechanism.sampling_probability(examples)
         drawn = [poisson_batches(root_seed, int(seed), examples, probability, steps) for seed in seeds]
         sizes = np.stack([size for _, size in drawn], axis=1)
-        capacity = max(poisson_capacity(mechanism.batch_size, examples), int(sizes.max()))
-        index = np.full((steps, len(seeds), capacity), examples, np.int32)
+        places = empty(max(poisson_capacity(batch, examples), int(sizes.max())))
         for place, (hits, size) in enumerate(drawn):
-            index[:, place][np.arange(capacity) < size[:, None]] = hits
-        return Batches(index, sizes)
+            places[:, place][np.arange(places.shape[2]) < size[:, None]] = hits
+        return Batches(places, sizes)
     draw = shuffled_batches if isinstance(mechanism.sampling, Shuffled) else subset_batches
-    index = np.stack([draw(root_seed, int(s), examples, mechanism.batch_size, steps) for s in seeds], axis=1)
-    return Batches(index, np.full(index.shape[:2], mechanism.batch_size))
+    places = empty(batch)
+    for place, seed in enumerate(seeds):
+        places[:, place, :batch] = draw(root_seed, int(seed), examples, batch, steps)
+    return Batches(places, np.full(places.shape[:2], batch))
 
 
 def poisson_capacity(batch_size: int, examples: int) -> int:
@@ -164,7 +172,7 @@ def train_block(
     rate = rate if isinstance(rate, SCHEDULES) else dials.learning_rate
     optimizer = transformation(rate, job.mechanism.momentum, job.mechanism.steps)
     recorder = _Recorder(job, people)
-    noise = Noise(job.network.init, keys) if job.mechanism.noise_multiplier else None
+    noise = Noise(job.network.init, keys, len(batches)) if job.mechanism.noise_multiplier else None
     squares = squared_norms(rows.reshape(len(rows), -1)) if job.network.takes_rows else None
     data = Data(rows, labels, squares)
 
@@ -445,19 +453,17 @@ def train_dpsgd(
     """
     examples, models = len(rows) - 1, len(neighbours) * len(inits)
     parts = batch_parts(network, mechanism, rows.shape[1:], len(seeds), models, examples)
-    batches = draw_batches(mechanism, root_seed, seeds, examples)
-    room = parts.room(batches.places.shape[2]) - batches.places.shape[2]
-    index = np.pad(batches.places, ((0, 0), (0, 0), (0, room)), constant_values=examples)
+    batches = draw_batches(mechanism, root_seed, seeds, examples, parts)
     every = people.every if people else 1
     scores, traces = probes is not None, traced is not None
     plain, dials = Dials.of(mechanism)
     job = PrivateJob(network, plain, relation, parts, scores, scores_at_checkpoints, every, traces)
-    parameters = starting_points(network, root_seed, seeds, len(neighbours), inits)
+    parameters = starting_points(network.init, root_seed, np.asarray(seeds, np.int32), len(neighbours), inits)
     segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
     lacking = np.repeat(neighbours, len(inits)).astype(np.int32)
     records = train_block(
-        job, dials, parameters, rows, labels, index, parts.needed(batches.sizes), noise_keys(root_seed, seeds), lacking,
-        segments, probes, _blocks(people, parts.first), traced,
+        job, dials, parameters, rows, labels, batches.places, parts.needed(batches.sizes), noise_keys(root_seed, seeds),
+        lacking, segments, probes, _blocks(people, parts.first), traced,
     )  # fmt: skip
     shape = (len(seeds), len(neighbours), len(inits))
     kept = {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}

@@ -258,7 +258,7 @@ def outputs(classes: int) -> int | str:
 
 def parameter_count(model: Model, shape: Shape, classes: int) -> int:
     """Return how many parameters the model has for such examples."""
-    parameters = jax.eval_shape(model.network(shape, classes).init, jax.random.key(0))
+    parameters = jax.eval_shape(network_of(model, shape, classes).init, jax.random.key(0))
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(parameters))
 
 

@@ -30,21 +30,27 @@ def _noise_keys(root_seed: jax.Array, seeds: jax.Array) -> jax.Array:
 
 
 def normals_like(init: Any, key: jax.Array) -> Any:
-    """Return standard normals in the shape of a network's parameters."""
+    """Return standard normals in the shape of a network's parameters.
+
+    Each hash gives two numbers, as JAX had it before it could spread a draw over devices, at half the cost.
+    """
     from jax.flatten_util import ravel_pytree
 
     shapes = jax.eval_shape(init, jax.random.key(0))
     empty, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes))
-    return unravel(jax.random.normal(key, empty.shape, empty.dtype))
+    with jax.threefry_partitionable(False):
+        return unravel(jax.random.normal(key, empty.shape, empty.dtype))
 
 
 class Noise:
     """Draws standard normals [seed, ...] in the shape of a network's parameters, step after step from 0 on."""
 
-    def __init__(self, init: Any, keys: jax.Array):
-        self.init, self.keys = init, keys
-        numbers = sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(self._draw, 0)))
+    def __init__(self, init: Any, keys: jax.Array, steps: int):
+        self.init = init
+        numbers = keys.size * sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(init, keys[0])))
         self.ahead = STEPS_AT_ONCE if STEPS_AT_ONCE * numbers <= NUMBERS_AT_ONCE else 1
+        every = jnp.arange(-(-steps // self.ahead) * self.ahead)
+        self.keys = jax.vmap(lambda t: jax.vmap(lambda key: jax.random.fold_in(key, t))(keys))(every)
 
     def empty(self) -> Any:
         """Return room for draws of later steps [step, seed, ...], which the training loop carries; () for none."""
@@ -56,14 +62,14 @@ class Noise:
     def at(self, drawn: Any, t: jax.Array) -> tuple[Any, Any]:
         """Return step t's normals, and what has been drawn until then."""
         if self.ahead == 1:
-            return self._draw(t), drawn
+            return self._draw(self.keys[t]), drawn
         drawn = jax.lax.cond(t % self.ahead == 0, self._draw_ahead, lambda _: drawn, t)
         return jax.tree.map(lambda leaf: leaf[t % self.ahead], drawn), drawn
 
     def _draw_ahead(self, t: Any) -> Any:
         """Return the draws of step t and those that follow it."""
-        return jax.vmap(self._draw)(t + jnp.arange(self.ahead))
+        return jax.vmap(self._draw)(jax.lax.dynamic_slice_in_dim(self.keys, t, self.ahead))
 
-    def _draw(self, t: Any) -> Any:
-        """Return the draw of one step."""
-        return jax.vmap(lambda key: normals_like(self.init, jax.random.fold_in(key, t)))(self.keys)
+    def _draw(self, keys: jax.Array) -> Any:
+        """Return the draw of one step, by the step's keys [seed]."""
+        return jax.vmap(partial(normals_like, self.init))(keys)

@@ -58,12 +58,17 @@ def poisson_batches(
     with np.errstate(divide="ignore"):
         unit = -1 / np.log1p(-probability)  # 0 where everybody is drawn
 
-    def gaps() -> np.ndarray:
-        return (draw.standard_exponential(more) * unit).astype(np.int64) + 1
+    def hits_after(last: int) -> np.ndarray:
+        gaps = draw.standard_exponential(more)
+        gaps *= unit
+        hits = gaps.astype(np.int64)
+        hits += 1
+        hits[0] += last
+        return np.cumsum(hits, out=hits)
 
-    hits = np.cumsum(gaps()) - 1
+    hits = hits_after(-1)
     while hits[-1] < flips:
-        hits = np.concatenate([hits, hits[-1] + np.cumsum(gaps())])
+        hits = np.concatenate([hits, hits_after(hits[-1])])
     starts = examples * np.arange(steps + 1)
     sizes = np.diff(np.searchsorted(hits, starts))
     return (hits[: sizes.sum()] - np.repeat(starts[:-1], sizes)).astype(np.int32), sizes

@@ -177,7 +177,7 @@ def train_sgd(
     order = [shuffled_batches(root_seed, int(s), examples, mechanism.batch_size, mechanism.steps) for s in seeds]
     batches = np.stack(order, axis=1)
     job = GradientJob(network, relation, mechanism.learning_rate, probes is not None, scores_at_checkpoints)
-    parameters = starting_points(network, root_seed, seeds, len(neighbours), inits)
+    parameters = starting_points(network.init, root_seed, np.asarray(seeds, np.int32), len(neighbours), inits)
     segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
     lacking = np.repeat(neighbours, len(inits)).astype(np.int32)
     records = train_block(job, parameters, rows, labels, batches, lacking, segments, probes)
@@ -185,12 +185,11 @@ def train_sgd(
     return {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}
 
 
-def starting_points(
-    network: Network, root_seed: int, seeds: np.ndarray, neighbours: int, inits: tuple[str, ...]
-) -> Any:
+@partial(jax.jit, static_argnums=(0, 3, 4))
+def starting_points(init: Callable, root_seed: int, seeds: np.ndarray, neighbours: int, inits: tuple[str, ...]) -> Any:
     """Return the initial parameters [seed, model, ...], the models being neighbours × inits."""
-    starts = {"fixed": np.full(len(seeds), -1, np.int32), "varied": np.asarray(seeds, np.int32)}
-    by_init = [initial_parameters(network.init, root_seed, starts[init]) for init in inits]
+    starts = {"fixed": jnp.full_like(seeds, -1), "varied": seeds}
+    by_init = [initial_parameters(init, root_seed, starts[one]) for one in inits]
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves, 1), *by_init)
     return jax.tree.map(lambda leaf: jnp.tile(leaf, (1, neighbours) + (1,) * (leaf.ndim - 2)), together)
 

@@ -19,6 +19,7 @@ def expected_rate(level=0.05, deviations=3.5):
     return level + deviations * np.sqrt(level * (1 - level) / REPETITIONS)
 
 
+@pytest.mark.slow  # only because pingouin brings many packages
 @pytest.mark.parametrize(("samples", "dimension"), [(20, 2), (60, 5), (100, 20), (200, 50)])
 def test_henze_zirkler_agrees_with_pingouin_where_that_works(samples, dimension):
     pingouin = pytest.importorskip("pingouin")

@@ -47,15 +47,15 @@ def charts(report: Report, level: int = 0) -> dict[str, Any]:
     require(0 <= level < levels, f"level must be a whole number from 0 to {levels - 1}, got {level!r}.")
     data = _data(report, level)
     start = {"level": level, "labels": [one["label"] for one in report["levels"]], "names": rows.group_names(report)}
-    drawn = _draw(report, lambda name: alt.InlineData(values=data.get(name, []), name=name), start)
-    return {name: chart.properties(width=NOTEBOOK_WIDTH) for name, chart in drawn.items()}
+    return _draw(report, lambda name: alt.InlineData(values=data.get(name, []), name=name), start, NOTEBOOK_WIDTH)
 
 
 def specifications(report: Report) -> dict[str, dict[str, Any]]:
     """Return the Vega-Lite specifications for the page, by name: without data, and without any text of the report."""
     if report["public"]:
         return {}
-    drawn = _draw(report, lambda name: alt.NamedData(name=name), {"level": 0, "labels": [], "names": []})
+    start: dict[str, Any] = {"level": 0, "labels": [], "names": []}
+    drawn = _draw(report, lambda name: alt.NamedData(name=name), start, "container")
     return {name: chart.to_dict(validate=False) for name, chart in drawn.items()}
 
 
@@ -72,7 +72,7 @@ def _data(report: Report, level: int) -> dict[str, rows.Rows]:
     }
 
 
-def _draw(report: Report, source: drawings.Source, start: dict[str, Any]) -> dict[str, Any]:
+def _draw(report: Report, source: drawings.Source, start: dict[str, Any], width: int | str) -> dict[str, Any]:
     """Return the charts that the report has numbers for, in the page's order."""
     wanted: dict[str, tuple[Callable[[Report, drawings.Source], Any], bool]] = {
         "people": (drawings.people, _has(report, "membership_advantage")),
@@ -82,7 +82,7 @@ def _draw(report: Report, source: drawings.Source, start: dict[str, Any]) -> dic
         "privacy": (drawings.privacy, _has(report, "epsilon_lower") or _has(report, "epsilon_upper")),
         "groups": (drawings.groups, bool(report["groups"])),
     }
-    return {name: _styled(draw(report, source), start) for name, (draw, possible) in wanted.items() if possible}
+    return {name: _styled(draw(report, source), start, width) for name, (draw, possible) in wanted.items() if possible}
 
 
 def _has(report: Report, column: str) -> bool:
@@ -90,21 +90,22 @@ def _has(report: Report, column: str) -> bool:
     return any(one is not None for columns in report["people"]["levels"] for one in columns[column])
 
 
-def _styled(chart: Any, start: dict[str, Any]) -> Any:
+def _styled(chart: Any, start: dict[str, Any], width: int | str) -> Any:
     """Return the chart with its parameters and the page's look."""
     parameters = {**COLOURS, "someone": False, **start}
     text = {"labelColor": alt.ExprRef("muted"), "labelFontSize": 12}
     lines = {"gridColor": alt.ExprRef("line"), "domainColor": alt.ExprRef("line"), "domain": False, "ticks": False}
     title = {"titleColor": alt.ExprRef("muted"), "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 10}
     axis = alt.AxisConfig(**text, **lines, **title, labelPadding=6, labelFlush=False, tickCount=5)  # type: ignore[arg-type]
-    return (
-        chart.add_params(*(alt.param(name=name, value=value) for name, value in parameters.items()))
-        .properties(width="container", background="transparent")
-        .configure(
-            font=FONT,
-            axis=axis,
-            axisX=alt.AxisConfig(grid=False, domain=True),
-            legend=alt.LegendConfig(**text),  # type: ignore[arg-type]
-            view=alt.ViewConfig(stroke=None),
-        )
+    look = alt.Config(
+        font=FONT,
+        axis=axis,
+        axisX=alt.AxisConfig(grid=False, domain=True),
+        legend=alt.LegendConfig(**text),  # type: ignore[arg-type]
+        view=alt.ViewConfig(stroke=None),
     )
+    shared = [alt.param(name=name, value=value).param for name, value in parameters.items()]
+    own = [] if chart.params is alt.Undefined else chart.params
+    chart.params = [*own, *shared]  # in place: each of the chart's own methods copies all of it
+    chart.width, chart.background, chart.config = width, "transparent", look
+    return chart

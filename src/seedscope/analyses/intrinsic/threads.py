@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from seedscope.blas import one_blas_thread
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -24,11 +26,9 @@ def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) ->
     if len(items) == 1:
         yield function(items[0])
         return
-    from threadpoolctl import threadpool_limits
-
     cores = os.cpu_count() or 1
     waiting: deque[Future[Result]] = deque()
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(cores) as pool:
         for item in items:
             waiting.append(pool.submit(function, item))
             if len(waiting) > 2 * cores:
