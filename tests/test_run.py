@@ -287,7 +287,7 @@ print(*found)
 @pytest.mark.parametrize(
     ("mechanism", "seconds", "kills"),
     [
-        (ObjectivePerturbation(), 6, 6),
+        (ObjectivePerturbation(), 6, 4),
         pytest.param(SMALL_SGD, 90, 20, marks=pytest.mark.slow),
         pytest.param(ObjectivePerturbation(), 60, 20, marks=pytest.mark.slow),
     ],

@@ -1,6 +1,6 @@
 """A grid's models equal those that a plain NumPy loop trains one at a time, each on its own data set."""
 
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise, product
 
 import jax
@@ -258,8 +258,8 @@ def test_scores_of_many_images_in_blocks_are_those_of_all_at_once(monkeypatch):
     parameters = initial_parameters(network.init, 0, np.arange(2))
     every = jax.tree.map(lambda leaf: leaf[:, None], parameters)
     labels = np.arange(11, dtype=np.float32) % 3
-    at_once = observe(network, every, rows, labels)
+    at_once = jax.jit(partial(observe, network))(every, rows, labels)
     monkeypatch.setattr("seedscope.training.IMAGES_AT_ONCE", 4)
-    in_blocks = observe(network, every, rows, labels)
+    in_blocks = jax.jit(partial(observe, network))(every, rows, labels)
     for name, values in at_once.items():
         np.testing.assert_allclose(in_blocks[name], values, atol=1e-6)

@@ -261,7 +261,7 @@ class Plan:
         return Job(
             fingerprint=f"{self.fingerprint}-{len(rows)}",
             mechanism=self.mechanism,
-            model=self.model,
+            model=None if isinstance(self.mechanism, CONVEX) else self.model,  # it would bring JAX along, unused
             classes=self.data.classes,
             setting=self.setting,
             relation=self.relation,

@@ -188,10 +188,9 @@ def train_sgd(
 @partial(jax.jit, static_argnums=(0, 3, 4))
 def starting_points(init: Callable, root_seed: int, seeds: np.ndarray, neighbours: int, inits: tuple[str, ...]) -> Any:
     """Return the initial parameters [seed, model, ...], the models being neighbours × inits."""
-    starts = {"fixed": jnp.full_like(seeds, -1), "varied": seeds}
-    by_init = [initial_parameters(init, root_seed, starts[one]) for one in inits]
-    together = jax.tree.map(lambda *leaves: jnp.stack(leaves, 1), *by_init)
-    return jax.tree.map(lambda leaf: jnp.tile(leaf, (1, neighbours) + (1,) * (leaf.ndim - 2)), together)
+    starts = jnp.stack([seeds if one == "varied" else jnp.full_like(seeds, -1) for one in inits], axis=1)
+    parameters = jax.vmap(partial(initial_parameters, init, root_seed))(starts)
+    return jax.tree.map(lambda leaf: jnp.tile(leaf, (1, neighbours) + (1,) * (leaf.ndim - 2)), parameters)
 
 
 def take(rows: jax.Array, index: jax.Array) -> jax.Array:

@@ -126,14 +126,22 @@ def leave_with(parent: int) -> None:
 
 @cache
 def prepare_process() -> None:
-    """Make JAX single-threaded, if it has not started yet, and let processes share what they compile."""
-    os.environ.setdefault("NPROC", "1")
-    import jax
+    """Make JAX single-threaded, if it has not started yet, and let processes share what they compile.
 
-    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-        jax.config.update("jax_compilation_cache_dir", str(compilation_cache()))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    Where JAX is not imported yet it reads these settings when it is: minimisers never need it.
+    """
+    os.environ.setdefault("NPROC", "1")
+    settings = {
+        "jax_compilation_cache_dir": str(compilation_cache()),
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    if jax := sys.modules.get("jax"):
+        if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
+            for name, value in settings.items():
+                jax.config.update(name, value)
+    elif "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        os.environ.update({name.upper(): str(value) for name, value in settings.items()})
 
 
 def compilation_cache() -> Path:
