@@ -7,15 +7,25 @@ DEV := .venv/.ready-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALL = test -x $(BIN)/python || $(PYTHON) -m venv .venv; $(PIP) --no-compile --editable
 COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/(tests|pip|mypy|mypyc|setuptools|playwright|fontTools)/' .venv/lib  # with all cores; pip would with one
+PYTEST := $(BIN)/python -m pytest -n auto --no-loadscope-reorder
+# Compiling takes half of the tests' time, so most are compiled quickly; the others as users have it.
+QUICKLY := JAX_DISABLE_MOST_OPTIMIZATIONS=1 XLA_FLAGS=--xla_cpu_use_fusion_emitters=false
+AS_USERS_DO := optimised or paper_data
+REAL_PARTS := paper_data or slow or browser or cluster
 
 .NOTPARALLEL:  # targets share one .venv
-.PHONY: demo test check format lint types bench picture clean
+.PHONY: demo test slow check format lint types bench picture clean
 
 demo: $(READY)  ## audit embedded data; ends with the path of a report to open
 	$(BIN)/seedscope audit breast-cancer --store runs/demo --out runs/demo-report
 
 test: $(TEST)  ## every test that needs nothing but this folder
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(QUICKLY) $(PYTEST) --dist loadfile -m "not ($(AS_USERS_DO))"
+	$(PYTEST) --dist loadfile -m "$(AS_USERS_DO)"
+
+slow: $(DEV)  ## real parts that take long or need paper data, a browser, a cluster
+	SEEDSCOPE_SLOW=1 $(QUICKLY) $(PYTEST) --dist worksteal -m "($(REAL_PARTS)) and not ($(AS_USERS_DO))"
+	SEEDSCOPE_SLOW=1 $(PYTEST) --dist worksteal -m "($(REAL_PARTS)) and ($(AS_USERS_DO))"
 
 check: lint types test  ## formatter, linter, types, tests
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-EFFORT = "JAX_DISABLE_MOST_OPTIMIZATIONS"
 LONGEST = (  # a worker takes a whole file: one of these at the end would keep a single core busy
     "test_dpsgd.py", "test_run.py", "test_fuzz.py", "test_audit_command.py", "test_commands.py", "test_training.py",
     "test_audit_report.py", "test_multiplicity_study.py", "test_per_instance_ensemble.py", "test_intrinsic_privacy.py",
@@ -35,16 +33,6 @@ def _set(variable: str) -> bool:
     return bool(os.environ.get(variable))
 
 
-def _as_users_have_it(item: pytest.Item) -> bool:
-    """Whether JAX compiles this test's functions as it does for users."""
-    return any(map(item.get_closest_marker, ("optimised", "paper_data")))
-
-
-def _rank(name: str) -> int:
-    """Return a test file's place among those that take longest; all others come after them."""
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Let all tests, and the next run, share what JAX compiles."""
     if (cache := getattr(config, "cache", None)) is None:
@@ -54,29 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Compile quickly what is compared to a tolerance; as users do, what is about bits or of full size.
-
-    A fixture of a module is made in the way of the first test that asks for it.
-    """
-    value = "0" if _as_users_have_it(item) else "1"
-    if item.get_closest_marker("skip") or os.environ.get(EFFORT) == value:
-        return
-    os.environ[EFFORT] = value  # for processes that a test starts
-    if jax := sys.modules.get("jax"):
-        jax.config.update(EFFORT.lower(), value == "1")
-        jax.clear_caches()
-    if loky := sys.modules.get("joblib.externals.loky"):  # its processes live on and know only the old way
-        loky.get_reusable_executor().shutdown(wait=True)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, visibly, the tests whose surroundings are missing; begin with the files that take longest.
-
-    Within a file, those compiled as users have it come first: a change of the way forgets all that was compiled.
-    """
-    items.sort(key=lambda item: (_rank(item.path.name), str(item.path), not _as_users_have_it(item)))
+    """Skip, visibly, the tests whose surroundings are missing; begin with the files that take longest."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
     for marker, needs in NEEDS.items():
         missing = [reason for reason, is_here in needs if not is_here()]
         if not missing:
