@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 _lock = threading.Lock()
-_limits: list[Any] = []  # one for each thread that is within the limit; only the first holds the true one
+_limits: list[Any] = []  # one for each who is within; only the first is a true limit
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread.
 
-    The limit is the whole process's: of several threads that want it, the first sets it and the last lifts it.
+    The limit is the whole process's: of several who want it, the first sets it and the last lifts it. OpenBLAS obeys
+    only the thread that set its number first, so whoever starts threads that want the limit holds it around them.
     """
+    from threadpoolctl import get_cached_controller
+
     with _lock:
-        _limits.append(None if _limits else _libraries(len(sys.modules)).limit(limits=1))
+        _limits.append(None if _limits else get_cached_controller().limit(limits=1, user_api="blas"))
     try:
         yield
     finally:
@@ -30,11 +31,3 @@ def one_blas_thread() -> Iterator[None]:
                 _limits.clear()
             else:
                 _limits.pop()
-
-
-@lru_cache(maxsize=1)
-def _libraries(modules: int) -> Any:
-    """Return the BLAS libraries of this process; finding them takes long, and only an import brings new ones."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="blas")

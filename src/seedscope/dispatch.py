@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from seedscope.blas import one_blas_thread
 from seedscope.chunk_training import Job, filed
 from seedscope.errors import SeedscopeError, require
 from seedscope.grid import Chunk
@@ -158,7 +159,8 @@ def _configured(plan: Plan, jobs: int | None) -> Iterator[Run]:
 @contextmanager
 def _shared_memory(plan: Plan, jobs: int | None) -> Iterator[Run]:
     """Train in threads of this process, as `joblib.parallel_config` says."""
-    yield lambda chunks, _: iter(Stream(plan, plan.job, chunks, _number(jobs)))
+    with one_blas_thread():
+        yield lambda chunks, _: iter(Stream(plan, plan.job, chunks, _number(jobs)))
 
 
 @contextmanager
