@@ -18,7 +18,7 @@ from benchmarks.grid import BATCH, FEATURES, synthetic
 from benchmarks.measure import in_fresh_process, report
 
 STEPS, NEIGHBOURS = 1850, 49
-SEEDS = 1600  # about 20 seconds with two workers
+SEEDS = 2200  # about 20 seconds with two workers
 ROUNDS = 3
 MILLION = {"seeds": 10_000, "neighbours": 99}
 

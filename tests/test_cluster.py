@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import joblib
@@ -198,6 +199,32 @@ def test_workers_do_not_profile_themselves_while_they_have_a_job(cluster):
         assert profiling(client) == [True, True]
 
 
+def test_workers_keep_memory_that_they_free_though_dask_forbids_it():
+    code = """
+import ctypes, resource
+import numpy as np
+from seedscope.cluster import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        np.ones(1 << 20)  # 8 MB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+first = faults()
+keep_freed_memory()
+faults()
+print(hasattr(ctypes.CDLL(None), "mallopt"), first, faults())
+"""
+    as_nannies_do = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536", "NUMPY_MADVISE_HUGEPAGE": "0"}
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=as_nannies_do)
+    possible, before, after = shown.stdout.split()
+    if possible == "False":
+        pytest.skip("the C library has no mallopt")
+    assert int(before) > 20_000
+    assert int(after) < 1_000
+
+
 def test_a_chunk_that_kills_every_worker_is_named_while_the_others_finish(cluster, monkeypatch, tmp_path):
     attempt = dispatch.attempt
 
@@ -232,12 +259,20 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_the_run_can_go_on(cluster,
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense", "tcp://", ""])
-def test_a_cluster_that_cannot_be_reached_is_one_sentence(monkeypatch, address):
+def test_a_cluster_that_cannot_be_reached_is_one_sentence_and_leaves_no_client(monkeypatch, address):
     from seedscope import cluster as module
 
+    class WatchedClient(module.Client):
+        def __init__(self, *arguments, **options):
+            made.append(weakref.ref(self))
+            super().__init__(*arguments, **options)
+
+    made: list[weakref.ref] = []
     monkeypatch.setattr(module, "PATIENCE", 1)
+    monkeypatch.setattr(module, "Client", WatchedClient)
     with pytest.raises(SeedscopeError, match="cannot reach a Dask scheduler at"):
         train(table(), ObjectivePerturbation(), grid=Grid(4), cluster=address)
+    assert [one() for one in made] == [None]
 
 
 def test_a_cluster_without_workers_is_one_sentence(cluster, monkeypatch):

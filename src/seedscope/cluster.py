@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import socket
 import warnings
 from collections.abc import Iterator
@@ -22,6 +24,8 @@ from seedscope.plan import software_versions
 from seedscope.workers import Failure, failure
 
 _resting: dict[str, Any] = {}  # by worker: what looks at its stack a hundred times a second when there is no job
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's malloc.h
+KEPT = 32 << 20  # bytes; what the C library itself comes to
 PATIENCE = 10  # seconds to wait for a scheduler, and for its first worker
 
 
@@ -31,18 +35,25 @@ def connected(address: str) -> Iterator[Client]:
 
     Where this machine reaches the workers, results come from them and not through the scheduler.
     """
-    try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
-        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+    client = _client(address)
+    if isinstance(client, str):
+        gc.collect()  # closes what was half made; while another client starts, it would wait for itself
         raise SeedscopeError(
-            f"cannot reach a Dask scheduler at {address} ({reason}); start one with 'dask scheduler', or check the "
+            f"cannot reach a Dask scheduler at {address} ({client}); start one with 'dask scheduler', or check the "
             "address."
-        ) from None
+        )
     with client:
         if client.direct_to_workers is None and any(map(_answers, list(client.ncores())[:1])):
             client.direct_to_workers = True
         yield client
+
+
+def _client(address: str) -> Client | str:
+    """Return a client of the scheduler at the address, or why there is none."""
+    try:
+        return Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
 def _answers(worker: str) -> bool:
@@ -109,6 +120,17 @@ def lost(client: Client) -> SeedscopeError:
     )
 
 
+def keep_freed_memory() -> None:
+    """Let this process keep some memory that it frees, as the C library learns to do by itself.
+
+    Dask's nanny forbids it; then every large array is new memory to the system, which takes a twentieth of the time.
+    """
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(M_MMAP_THRESHOLD, KEPT)
+        library.mallopt(M_TRIM_THRESHOLD, 2 * KEPT)
+
+
 class Delivery(WorkerPlugin):
     """Brings a job to every worker of a cluster, also to those that join later or start again."""
 
@@ -119,6 +141,7 @@ class Delivery(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Keep the job in the worker's process, which meanwhile does not look at its own stack all the time."""
         workers.deliver(self._job, self._versions)
+        keep_freed_memory()
         if profiler := worker.periodic_callbacks.pop("profile", None):
             profiler.stop()
             _resting[worker.address] = profiler

@@ -173,7 +173,8 @@ def _cluster(plan: Plan, backend: Any) -> Iterator[Run]:
     def run(chunks: Iterable[Chunk], failed: Mapping[Chunk, Failure]) -> Iterator[Outcome]:
         elsewhere = workers_but(client, {one.where for one in failed.values()})
         chosen = ClusterBackend(client=client, **(backend.submit_kwargs | elsewhere))
-        return iter(Stream(plan, plan.job.fingerprint, chunks, {"backend": chosen}, chosen.has_grown))
+        options = {"backend": chosen, "pre_dispatch": "2*n_jobs"}  # each worker has the next chunk at hand
+        return iter(Stream(plan, plan.job.fingerprint, chunks, options, chosen.has_grown))
 
     with delivered(client, plan.job):
         yield run
