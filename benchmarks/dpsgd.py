@@ -125,7 +125,7 @@ def beside_sgd(name: str, seeds: int, neighbours: int) -> dict[str, float]:
         "Poisson": (train_dpsgd, ss.DPSGD(0.5, BATCH, steps)),
     }
     times: dict[str, list[float]] = {way: [] for way in ways}
-    for _ in range(8):  # one after another, so that a noisy moment of the machine hits all
+    for _ in range(24):  # one after another, so that a noisy moment of the machine hits all
         for way, (train, mechanism) in ways.items():
             start = time.process_time()
             train(mechanism, *shared, rows, labels, None)

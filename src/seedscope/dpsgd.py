@@ -38,7 +38,8 @@ OVERFLOW = 1e-12  # the chance that a batch needs more room than the first estim
 WORKING_SET = 1 << 22  # bytes of layer inputs and outputs that one part may have: it should stay in the cache
 LEAST_ROWS = 8  # of a part, whatever its bytes
 FIRST_PART = 0.8  # the chance that the first part has room for the Poisson batches of all seeds
-LATER_PART = 16  # rows of a later part
+LATER_PART = 8  # rows of a later part
+ROWS_ALONE = 16  # of a part, at most, where models take turns
 
 
 class Batches(NamedTuple):
@@ -397,7 +398,7 @@ def batch_parts(
         first = -(-first // VECTOR) * VECTOR
     alone = max(LEAST_ROWS, WORKING_SET // row_bytes(network, shape, 1))
     if first > alone:
-        return _equal_parts(batch, min(alone, LATER_PART))._replace(one_by_one=True)
+        return _equal_parts(batch, min(alone, ROWS_ALONE))._replace(one_by_one=True)
     most = max(LEAST_ROWS, WORKING_SET // (seeds * row_bytes(network, shape, models)))
     return _equal_parts(batch, most) if first > most else Parts(first, min(LATER_PART, first))
 
