@@ -25,6 +25,7 @@ from seedscope import (
     WithoutReplacement,
     logistic,
     mlp,
+    streams,
     train,
 )
 from seedscope import dpsgd as engine
@@ -300,6 +301,13 @@ class TestOnAPlan:
         small = train(table(ROWS), self.mechanism, grid=Grid(seeds=2, neighbours=1))
         large = train(table(ROWS), self.mechanism, grid=Grid(seeds=9, neighbours=4), jobs=1)
         np.testing.assert_allclose(large.weights[:2, :2], small.weights, atol=1e-6)
+
+    def test_a_stored_run_is_not_continued_with_noise_of_another_stream(self, tmp_path, monkeypatch):
+        call = {"grid": Grid(seeds=2), "store": tmp_path / "store"}
+        train(table(), DPSGD(**SMALL), **call)
+        monkeypatch.setattr(streams, "NOISE_STREAM", 99)
+        with pytest.raises(SeedscopeError, match=r"belongs to another plan: noise stream.*99"):
+            train(table(), DPSGD(**SMALL), **call)
 
     def test_a_stored_run_has_the_same_norms_as_one_in_memory(self, tmp_path):
         records = Records(norms=Norms("train", every="epoch"))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from seedscope import mechanisms
+from seedscope import mechanisms, streams
 from seedscope.chunk_shapes import choose_chunk_shape, gradient_part
 from seedscope.chunk_training import Job
 from seedscope.datasets.dataset import Dataset, Part
@@ -211,6 +211,7 @@ class Plan:
             "chunk": asdict(self.shape),
             "watched": 0 if self.watched is None else len(self.watched[1]),
             **({} if self.traced is None else {"traced": len(self.traced)}),
+            **({"noise stream": streams.NOISE_STREAM} if isinstance(self.mechanism, DPSGD) else {}),
         }
         return _with_finite_numbers(identity)
 

@@ -9,6 +9,7 @@ import zlib
 
 import numpy as np
 
+NOISE_STREAM = 2  # of DP-SGD; another number where the same seeds draw other noise: stored runs cannot go on with it
 SEEDS_PER_BLOCK = 64  # seeds that share one generator: making a generator costs more than drawing from it
 
 
