@@ -123,7 +123,7 @@ def lost(client: Client) -> SeedscopeError:
 def keep_freed_memory() -> None:
     """Let this process keep some memory that it frees, as the C library learns to do by itself.
 
-    Dask's nanny forbids it; then every large array is new memory to the system, which takes a twentieth of the time.
+    Dask's nanny forbids it; then every large array is new memory to the system.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
