@@ -243,7 +243,11 @@ def test_a_chunk_that_kills_every_worker_is_named_while_the_others_finish(cluste
     assert len(list((path / "done").glob("*.json"))) == 3
 
 
-def test_a_scheduler_that_is_lost_is_one_sentence_and_the_run_can_go_on(cluster, expected, call):
+@pytest.mark.parametrize("look_every", [0.0, 60.0], ids=["when-looking", "when-waiting"])
+def test_a_scheduler_that_is_lost_is_one_sentence_and_the_run_can_go_on(
+    cluster, expected, call, monkeypatch, look_every
+):
+    monkeypatch.setattr(dispatch, "LOOK_EVERY", look_every)
     cluster.add_worker()
     cluster.wait_for(1)
 
@@ -256,6 +260,20 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_the_run_can_go_on(cluster,
     seen = []
     assert bits(train(progress=lambda *one: seen.append(one), **call)) == expected
     assert seen[0][0] > 0
+
+
+def test_a_client_that_dask_has_closed_is_a_lost_scheduler(pair):
+    from distributed import Client
+
+    from seedscope.cluster import ClusterBackend
+
+    client = Client(pair.address, set_as_default=False)
+    backend = ClusterBackend(client)
+    assert backend.effective_n_jobs() == 2
+    client.close()
+    for asked in (backend.has_grown, backend.effective_n_jobs):
+        with pytest.raises(SeedscopeError, match="lost the Dask scheduler"):
+            asked()
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense", "tcp://", ""])

@@ -43,7 +43,7 @@ def connected(address: str) -> Iterator[Client]:
             "address."
         )
     with client:
-        if client.direct_to_workers is None and any(map(_answers, list(client.ncores())[:1])):
+        if client.direct_to_workers is None and any(map(_answers, list(_cores(client))[:1])):
             client.direct_to_workers = True
         yield client
 
@@ -73,19 +73,17 @@ class ClusterBackend(DaskDistributedBackend):
 
     def effective_n_jobs(self, n_jobs: int | None = None) -> int:
         """Return the cluster's cores, at least 2: with one job joblib would work in this process."""
-        try:
-            cores = super().effective_n_jobs(n_jobs)
-        except TimeoutError:
-            address = self.client.scheduler.address
-            raise SeedscopeError(
-                f"no worker has joined the cluster at {address}; start some with 'dask worker {address} --nthreads 1'."
-            ) from None
+        with _needed(self.client):
+            try:
+                cores = super().effective_n_jobs(n_jobs)
+            except TimeoutError:
+                raise _without_workers(self.client.scheduler.address) from None
         self.cores = max(2, cores)
         return self.cores
 
     def has_grown(self) -> bool:
         """Whether there are more cores than when chunks were last sent out."""
-        return sum(self.client.ncores().values()) > self.cores
+        return sum(_cores(self.client).values()) > self.cores
 
     def submit(self, func: Any, callback: Any = None) -> Future[Any]:
         """Send a chunk out; one whose workers were killed comes back as its failure."""
@@ -110,6 +108,30 @@ def _tell_of_death(chunk: Any, callback: Any, future: Future[Any]) -> None:
         where = str(getattr(error.last_worker, "address", "the cluster"))
         found = Failure("its workers died every time, likely for lack of memory", where, lasting=True)
     callback([(chunk, found)])
+
+
+@contextmanager
+def _needed(client: Client) -> Iterator[None]:
+    """Say in one sentence that the scheduler has gone, whatever Dask raises then."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) or client.scheduler is None:
+            raise lost(client) from None
+        raise
+
+
+def _cores(client: Client) -> dict[str, int]:
+    """Return how many cores each worker has."""
+    with _needed(client):
+        return client.ncores()
+
+
+def _without_workers(address: str) -> SeedscopeError:
+    """Return the sentence for a cluster that nobody has joined."""
+    return SeedscopeError(
+        f"no worker has joined the cluster at {address}; start some with 'dask worker {address} --nthreads 1'."
+    )
 
 
 def lost(client: Client) -> SeedscopeError:
@@ -180,5 +202,5 @@ def workers_but(client: Client, avoided: set[str]) -> dict[str, Any]:
     """Return Dask's options to prefer workers that are not avoided, if there are any."""
     if not avoided:
         return {}
-    others = [address for address in client.ncores() if address not in avoided]
+    others = [address for address in _cores(client) if address not in avoided]
     return {"workers": others, "allow_other_workers": True} if others else {}
