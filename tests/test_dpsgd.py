@@ -25,24 +25,18 @@ from seedscope import (
     WithoutReplacement,
     logistic,
     mlp,
+    private_batches,
     streams,
     train,
 )
 from seedscope import dpsgd as engine
-from seedscope.dpsgd import (
-    Parts,
-    People,
-    batch_parts,
-    draw_batches,
-    poisson_capacity,
-    rounded_up,
-    train_dpsgd,
-)
+from seedscope.dpsgd import People, batch_parts, rounded_up, train_dpsgd
 from seedscope.mechanisms import Setting
 from seedscope.models import CNN, ConvolutionLayer, network_of
 from seedscope.noise import noise_keys, normals_like
 from seedscope.optimizers import Cosine, Momentum
 from seedscope.plan import Norms
+from seedscope.private_batches import Cutter, Parts, draw_batches, poisson_capacity
 from seedscope.streams import poisson_batches, subset_batches
 from seedscope.training import initial_parameters, log_loss, train_sgd
 from small_data import images, table
@@ -80,12 +74,11 @@ def one_model(mechanism, network, relation, data, seed, neighbour, init, people=
     start = initial_parameters(network.init, 5, np.array([seed if init == "varied" else -1], np.int32))
     weights, _ = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], start))
     gradient = gradient_of(network)
-    batches = draw_batches(mechanism, 5, np.array([seed]), len(rows) - 1)
+    batches = draw_batches(mechanism, 5, np.array([seed]), len(rows) - 1, Parts(1, 1)).of_seed(0)
     states, norms, velocity = [], [], 0.0
-    for t in range(mechanism.steps):
+    for t, batch in enumerate(batches):
         states.append(np.asarray(weights, float))
         norms.append([np.linalg.norm(gradient(weights, rows[i], labels[i])) for i in people])
-        batch = batches.places[t, 0, : batches.sizes[t, 0]]
         if neighbour in batch:
             instead = [len(rows) - 1] if relation == "replace_one" else []
             batch = np.array([i for i in batch if i != neighbour] + instead, int)
@@ -192,10 +185,9 @@ def test_a_batch_larger_than_the_estimated_capacity_is_kept_whole(monkeypatch):
     mechanism = DPSGD(**SMALL)
     data, network = table(ROWS), network_of(logistic(), (3,), 2)
     before = trained(mechanism, network, "add_or_remove", data)["weights"]
-    monkeypatch.setattr(engine, "poisson_capacity", lambda batch_size, examples: 1)
-    after = draw_batches(mechanism, 5, SEEDS, ROWS)
-    assert after.sizes.max() > mechanism.batch_size  # otherwise this shows nothing
-    assert np.sum(after.places < ROWS) == after.sizes.sum()
+    monkeypatch.setattr(private_batches, "poisson_capacity", lambda batch_size, examples: 1)
+    after = draw_batches(mechanism, 5, SEEDS, ROWS, Parts(1, 1))
+    assert after.room == after.sizes.max() > mechanism.batch_size  # otherwise this shows nothing
     np.testing.assert_allclose(trained(mechanism, network, "add_or_remove", data)["weights"], before, atol=1e-6)
 
 
@@ -249,6 +241,16 @@ class TestBatches:
         capacity = poisson_capacity(batch, examples)
         assert stats.binom.sf(capacity, examples, batch / examples) <= 1e-12
         assert capacity <= examples
+
+    @pytest.mark.parametrize("sampling", [Poisson(), WithoutReplacement(), Shuffled()])
+    def test_every_step_cuts_out_its_own_batch_and_nothing_else(self, sampling):
+        mechanism = DPSGD(**SMALL, sampling=sampling)
+        batches = draw_batches(mechanism, 5, SEEDS, ROWS, Parts(2, 3))
+        cutter = Cutter(*batches, spare=ROWS)
+        for t in range(STEPS):
+            for place, row in enumerate(np.asarray(cutter.at(t))):
+                batch = batches.of_seed(place)[t]
+                assert row.tolist() == batch.tolist() + [ROWS] * (batches.room - len(batch))
 
 
 class TestNoise:

@@ -24,13 +24,14 @@ from seedscope import (
     train,
 )
 from seedscope import dpsgd as engine
-from seedscope.dpsgd import draw_batches, probe_keys, train_dpsgd
+from seedscope.dpsgd import probe_keys, train_dpsgd
 from seedscope.example_leakage import smoothly_clipped_sum, step_information, step_spectral_norms
 from seedscope.layers import pooled
 from seedscope.mechanisms import Setting
 from seedscope.models import CNN, ConvolutionLayer, StridedLayer, as_model, equinox_network, parameter_count
 from seedscope.per_example import clipped_sum, smooth_factors
 from seedscope.plan import make_plan
+from seedscope.private_batches import Parts, draw_batches
 from seedscope.resnet import GroupNorm
 from seedscope.smoothness import kinks
 from seedscope.training import initial_parameters, log_loss
@@ -199,10 +200,10 @@ def slow_traces(mechanism, network, rows, labels, weights_after, seed, neighbour
     start = initial_parameters(network.init, 5, np.array([seed], np.int32))
     first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], start))
     states = [first, *weights_after[:-1]]
-    batches = draw_batches(mechanism, 5, np.array([seed]), len(rows) - 1)
+    batches = draw_batches(mechanism, 5, np.array([seed]), len(rows) - 1, Parts(1, 1)).of_seed(0)
     found = np.zeros(len(rows) - 1)
-    for t, state in enumerate(states):
-        for i in batches.places[t, 0, : batches.sizes[t, 0]]:
+    for batch, state in zip(batches, states, strict=True):
+        for i in batch:
             if i != neighbour:
                 found[i] += exact_trace(network, unravel(jnp.asarray(state)), rows[i], labels[i])
     return found / mechanism.noise_scale**2

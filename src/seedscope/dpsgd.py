@@ -4,10 +4,6 @@ The shape is that of `training`: one loop over steps, `vmap` over neighbours, th
 take turns within a step instead. For one seed all neighbouring data sets share the batches *and* the noise, as with SGD
 they share the batches: a neighbour differs only by what its own row contributes. Each model alone is a true run of
 DP-SGD; two models of one seed are not independent.
-
-A batch is a row of indices padded with the index N of the spare example, whose weight is then 0. It is worked through
-in parts: a first one for most of it, then as many small ones as the largest of the batches side by side needs. So
-nothing is ever cut off and little is padded.
 """
 
 from __future__ import annotations
@@ -26,43 +22,19 @@ import numpy as np
 
 from seedscope.example_leakage import smoothly_clipped_sum
 from seedscope.layers import VECTOR, PooledConvolution, ScaleAndShift
-from seedscope.mechanisms import DPSGD, Poisson, Relation, Shuffled, SmoothClipping
+from seedscope.mechanisms import DPSGD, Poisson, Relation, SmoothClipping
 from seedscope.models import Network
 from seedscope.noise import Noise, noise_keys
 from seedscope.optimizers import SCHEDULES, transformation
 from seedscope.per_example import Layer, clipped_sum, gradient_norms, layers_of, output_shapes, squared_norms
-from seedscope.streams import poisson_batches, shuffled_batches, subset_batches
+from seedscope.private_batches import Cutter, Parts, draw_batches
 from seedscope.training import flat, observe, starting_points, take
 
-OVERFLOW = 1e-12  # the chance that a batch needs more room than the first estimate; then it gets it
 WORKING_SET = 1 << 22  # bytes of layer inputs and outputs that one part may have: it should stay in the cache
 LEAST_ROWS = 8  # of a part, whatever its bytes
 FIRST_PART = 0.8  # the chance that the first part has room for the Poisson batches of all seeds
 LATER_PART = 8  # rows of a later part
 ROWS_ALONE = 16  # of a part, at most, where models take turns
-
-
-class Batches(NamedTuple):
-    """Example indices [step, seed, place], padded with the number of examples, and the sizes [step, seed]."""
-
-    places: np.ndarray
-    sizes: np.ndarray
-
-
-class Parts(NamedTuple):
-    """How a batch is worked through: rows of the first part and of each later one, and whether model by model."""
-
-    first: int
-    later: int
-    one_by_one: bool = False
-
-    def needed(self, sizes: np.ndarray) -> np.ndarray:
-        """Return how many later parts each batch needs, for batch sizes [step, seed]."""
-        return np.maximum(0, -(-(sizes - self.first) // self.later)).astype(np.int32)
-
-    def room(self, capacity: int) -> int:
-        """Return the smallest number of places from the capacity on that whole parts fill."""
-        return self.first + -(-max(0, capacity - self.first) // self.later) * self.later
 
 
 class Dials(NamedTuple):
@@ -93,41 +65,6 @@ class People(NamedTuple):
     every: int
 
 
-def draw_batches(
-    mechanism: DPSGD, root_seed: int, seeds: np.ndarray, examples: int, parts: Parts | None = None
-) -> Batches:
-    """Return the batches of each seed, in whole parts where they are given; no batch is ever shortened."""
-    batch, steps = mechanism.batch_size, mechanism.steps
-
-    def empty(capacity: int) -> np.ndarray:
-        return np.full((steps, len(seeds), parts.room(capacity) if parts else capacity), examples, np.int32)
-
-    if isinstance(mechanism.sampling, Poisson):
-        probability = mechanism.sampling_probability(examples)
-        drawn = [poisson_batches(root_seed, int(seed), examples, probability, steps) for seed in seeds]
-        sizes = np.stack([size for _, size in drawn], axis=1)
-        places = empty(max(poisson_capacity(batch, examples), int(sizes.max())))
-        for place, (hits, size) in enumerate(drawn):
-            places[:, place][np.arange(places.shape[2]) < size[:, None]] = hits
-        return Batches(places, sizes)
-    draw = shuffled_batches if isinstance(mechanism.sampling, Shuffled) else subset_batches
-    places = empty(batch)
-    for place, seed in enumerate(seeds):
-        places[:, place, :batch] = draw(root_seed, int(seed), examples, batch, steps)
-    return Batches(places, np.full(places.shape[:2], batch))
-
-
-def poisson_capacity(batch_size: int, examples: int) -> int:
-    """Return a size that a Poisson batch exceeds with probability below 1e-12, by Bernstein's inequality.
-
-    >>> poisson_capacity(128, 60_000), poisson_capacity(100, 100)
-    (231, 100)
-    """
-    log = -math.log(OVERFLOW)
-    variance = batch_size * (1 - batch_size / examples)
-    return min(examples, math.ceil(batch_size + math.sqrt(2 * variance * log) + 2 * log / 3))
-
-
 @dataclass(frozen=True)
 class PrivateJob:
     """What a compiled training function depends on, apart from arrays."""
@@ -136,6 +73,7 @@ class PrivateJob:
     mechanism: DPSGD
     relation: Relation
     parts: Parts
+    room: int
     scores: bool
     scores_at_checkpoints: bool
     norms_every: int
@@ -159,33 +97,35 @@ class Sums(NamedTuple):
 
 @partial(jax.jit, static_argnums=0)
 def train_block(
-    job: PrivateJob, dials, parameters, rows, labels, batches, parts, keys, neighbours, segments, probes, people, traced
+    job: PrivateJob, dials, parameters, rows, labels, drawn, sizes, keys, neighbours, segments, probes, people, traced
 ):
     """Return the records of a block of models, trained side by side.
 
     dials: the mechanism's numbers; parameters: pytree of [seed, model, ...]; rows [N+1, ...] and labels [N+1], the
-    spare example last; batches [step, seed, place]; parts [step, seed], how many later parts of a batch hold examples;
-    keys [seed], of the noise; neighbours [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores
-    are recorded; people: blocks of (rows, labels) whose gradient norms are recorded; traced [example]: the rows
-    whose Fisher traces are.
+    spare example last; drawn [seed, place] and sizes [step, seed], the batches; keys [seed], of the noise; neighbours
+    [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores are recorded; people: blocks of (rows,
+    labels) whose gradient norms are recorded; traced [example]: the rows whose Fisher traces are.
     """
     rate = job.mechanism.learning_rate
     rate = rate if isinstance(rate, SCHEDULES) else dials.learning_rate
     optimizer = transformation(rate, job.mechanism.momentum, job.mechanism.steps)
     recorder = _Recorder(job, people)
-    noise = Noise(job.network.init, keys, len(batches)) if job.mechanism.noise_multiplier else None
+    noise = Noise(job.network.init, keys, len(sizes)) if job.mechanism.noise_multiplier else None
     squares = squared_norms(rows.reshape(len(rows), -1)) if job.network.takes_rows else None
     data = Data(rows, labels, squares)
+    batches = Cutter(drawn, sizes, job.room, spare=len(rows) - 1)
+    later_parts = job.parts.needed(sizes)
 
     def step(t, state):
-        parameters, carried, drawn, norms, traces = state
+        parameters, carried, ahead, norms, traces = state
         norms = recorder.record(norms, parameters, t)
-        sums = batch_sum(job, dials, parameters, data, batches[t], parts[t], neighbours, probe_keys(keys, t))
-        normals, drawn = noise.at(drawn, t) if noise else (None, drawn)
-        noisy = noisy_update(job, dials, sums.gradient, batches[t], rows.shape[0] - 1, neighbours, normals)
+        batch = batches.at(t)
+        sums = batch_sum(job, dials, parameters, data, batch, later_parts[t], neighbours, probe_keys(keys, t))
+        normals, ahead = noise.at(ahead, t) if noise else (None, ahead)
+        noisy = noisy_update(job, dials, sums.gradient, batch, rows.shape[0] - 1, neighbours, normals)
         updates, carried = optimizer.update(noisy, carried)
         traces = jax.tree.map(jnp.add, traces, sums.traces)
-        return jax.tree.map(jnp.add, parameters, updates), carried, drawn, norms, traces
+        return jax.tree.map(jnp.add, parameters, updates), carried, ahead, norms, traces
 
     def to_checkpoint(state, segment):
         state = jax.lax.fori_loop(segment[0], segment[1], step, state)
@@ -197,8 +137,8 @@ def train_block(
         return state, observed
 
     traces = no_traces(job, parameters, rows)
-    drawn = noise.empty() if noise else ()
-    start = (parameters, optimizer.init(parameters), drawn, recorder.empty(parameters), traces)
+    ahead = noise.empty() if noise else ()
+    start = (parameters, optimizer.init(parameters), ahead, recorder.empty(parameters), traces)
     (parameters, _, _, norms, _), records = jax.lax.scan(to_checkpoint, start, segments)
     records = jax.tree.map(lambda values: jnp.moveaxis(values, 0, 2), records)
     if job.scores and not job.scores_at_checkpoints:
@@ -458,13 +398,13 @@ def train_dpsgd(
     every = people.every if people else 1
     scores, traces = probes is not None, traced is not None
     plain, dials = Dials.of(mechanism)
-    job = PrivateJob(network, plain, relation, parts, scores, scores_at_checkpoints, every, traces)
+    job = PrivateJob(network, plain, relation, parts, batches.room, scores, scores_at_checkpoints, every, traces)
     parameters = starting_points(network.init, root_seed, np.asarray(seeds, np.int32), len(neighbours), inits)
     segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
     lacking = np.repeat(neighbours, len(inits)).astype(np.int32)
     records = train_block(
-        job, dials, parameters, rows, labels, batches.places, parts.needed(batches.sizes), noise_keys(root_seed, seeds),
-        lacking, segments, probes, _blocks(people, parts.first), traced,
+        job, dials, parameters, rows, labels, batches.drawn, batches.sizes,
+        noise_keys(root_seed, seeds), lacking, segments, probes, _blocks(people, parts.first), traced,
     )  # fmt: skip
     shape = (len(seeds), len(neighbours), len(inits))
     kept = {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}

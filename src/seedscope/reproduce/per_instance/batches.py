@@ -18,9 +18,9 @@ import numpy as np
 
 import seedscope as ss
 from seedscope.datasets import Dataset
-from seedscope.dpsgd import poisson_capacity
 from seedscope.models import Network, network_of
 from seedscope.per_example import clipped_sum, flat_factors, gradient_norms
+from seedscope.private_batches import poisson_capacity
 from seedscope.reproduce.per_instance.settings import CLIPPING_NORM, DELTA, MODELS, STAGES, Cell, Sweep
 from seedscope.streams import generator, poisson_batches
 from seedscope.training import initial_parameters, log_loss, structured
