@@ -162,27 +162,28 @@ def batch_sum(job: PrivateJob, dials: Dials, parameters, data: Data, batch, part
         own = jax.tree.map(lambda leaf: leaf[seed, model], parameters)
 
         def of_model(part, number):
-            return add(completed(part, jax.random.fold_in(keys[seed], number)), own, neighbours[model])
+            drawn = completed(drawn_examples(data, part), jax.random.fold_in(keys[seed], number))
+            return add(drawn, own, neighbours[model])
 
-        return sum_of_parts(job.parts, parts[seed], of_model, drawn_examples(data, batch[seed]), axis=0)
+        return sum_of_parts(job.parts, parts[seed], of_model, batch[seed])
 
     if not job.parts.one_by_one:
-        return sum_of_parts(job.parts, parts.max(), side_by_side, batch, axis=1)
+        return sum_of_parts(job.parts, parts.max(), side_by_side, batch)
     shape = (batch.shape[0], neighbours.shape[0])
     found = jax.lax.map(alone, tuple(jnp.indices(shape).reshape(2, -1)))
     return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
 
 
-def sum_of_parts(parts: Parts, later_parts: jax.Array, over: Callable[[Any, Any], Sums], batch: Any, axis: int) -> Sums:
-    """Return the sum of what `over` gives for each part of a batch, arrays cut along an axis, and the part's number."""
+def sum_of_parts(parts: Parts, later_parts, over: Callable[[Any, Any], Sums], batch: jax.Array) -> Sums:
+    """Return the sum of what `over` gives for each part of a batch [..., place] and the part's number."""
 
-    def cut(start, rows: int) -> Any:
-        return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, rows, axis), batch)
+    def cut(start, rows: int) -> jax.Array:
+        return jax.lax.dynamic_slice_in_dim(batch, start, rows, axis=-1)
 
     def add_part(k, total):
         return jax.tree.map(jnp.add, total, over(cut(parts.first + k * parts.later, parts.later), k + 1))
 
-    first, whole = cut(0, parts.first), jax.tree.leaves(batch)[0].shape[axis]
+    first, whole = cut(0, parts.first), batch.shape[-1]
     if parts.first == parts.later < whole:  # one loop compiles faster than a first part and a loop
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(over, first, 0))
         return jax.lax.fori_loop(-1, later_parts, add_part, nothing)

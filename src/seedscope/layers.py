@@ -101,8 +101,8 @@ class PooledConvolution(LiftedLayer):
 
     def lift(self, x: jax.Array) -> jax.Array:
         """Return the larger patches [height, width, side · side · in]; if narrow [side · side · in, height, width]."""
-        image = padded(x, self.kernel) if self.padding == "same" else x
-        return (_patches_across if self.narrow else _patches_along)(image, self.side, self.tile)
+        around = zeros_around(self.kernel) if self.padding == "same" else (0, 0)
+        return (_patches_across if self.narrow else _patches_along)(x, self.side, self.tile, around)
 
     def act(self, lifted: jax.Array) -> jax.Array:
         if self.narrow:
@@ -116,12 +116,14 @@ class PooledConvolution(LiftedLayer):
     def largest(self, outputs: jax.Array) -> jax.Array:
         """Return the image [height, width, channel] of each tile's largest output; of equal ones the first counts."""
         axis = 0 if self.narrow else 2
+        if self.narrow:  # positions as one axis: loops over a short row of an image are slow
+            size, outputs = outputs.shape[2:], outputs.reshape(*outputs.shape[:2], -1)
         places = jax.lax.split(outputs, (1,) * self.tile**2, axis)  # unlike slices, put together again by gradients
         while len(places) > 1:  # pairs, then pairs of pairs: few comparisons between an output and its gradient
             pairs = zip(places[::2], places[1::2], strict=False)
             places = [jnp.where(b > a, b, a) for a, b in pairs] + list(places[len(places) // 2 * 2 :])
         image = places[0].squeeze(axis)
-        return jnp.moveaxis(image, 0, -1) if self.narrow else image
+        return channels_last(image).reshape(*size, -1) if self.narrow else image
 
     def matrix(self) -> jax.Array:
         """Return what multiplies a patch, [tile · tile · out, patch]: the weights, shifted for each place of a tile."""
@@ -157,46 +159,85 @@ class PooledConvolution(LiftedLayer):
 def patches(image: jax.Array, kernel: int, padding: str, stride: int = 1) -> jax.Array:
     """Return every kernel × kernel window of an image, flattened: [height', width', kernel · kernel · channel]."""
     if padding == "same":
-        image = padded(image, kernel)
+        image = padded(image, zeros_around(kernel))
     height, width = image.shape[0] - kernel + 1, image.shape[1] - kernel + 1
     windows = [image[i : i + height : stride, j : j + width : stride] for i in range(kernel) for j in range(kernel)]
     return jnp.concatenate(windows, axis=-1)
 
 
-def padded(image: jax.Array, kernel: int) -> jax.Array:
-    """Return the image with the zeros around it that let a convolution keep its size."""
+def zeros_around(kernel: int) -> tuple[int, int]:
+    """Return how many zeros before and after each row and column let a convolution keep an image's size."""
     before = (kernel - 1) // 2
-    return jnp.pad(image, ((before, kernel - 1 - before),) * 2 + ((0, 0),))
+    return before, kernel - 1 - before
 
 
-def _in_tiles(image: jax.Array, side: int, tile: int) -> tuple[jax.Array, int, int]:
-    """Return the image cut into tiles [height/tile, tile, width/tile, tile, channel], and how many windows fit."""
-    height, width = ((size - side) // tile + 1 for size in image.shape[:2])
-    cut = image[: (height - 1) * tile + side, : (width - 1) * tile + side]
-    return cut.reshape(cut.shape[0] // tile, tile, cut.shape[1] // tile, tile, -1), height, width
+def padded(image: jax.Array, around: tuple[int, int]) -> jax.Array:
+    """Return the image with zeros around it."""
+    return jnp.pad(image, (around, around, (0, 0)))
 
 
-def _patches_along(image: jax.Array, side: int, tile: int) -> jax.Array:
+@jax.custom_jvp
+def channels_last(image: jax.Array) -> jax.Array:
+    """Return an image [channel, position] as [position, channel].
+
+    Gradients go back by a product with the identity. The compiler would make a plain transposition part of whatever
+    uses it and so do it many times over; a product it carries out once.
+    """
+    return image.T
+
+
+@channels_last.defjvp
+def _channels_last_derivative(primals, tangents):
+    (image,), (tangent,) = primals, tangents
+    nothing = 0 * jax.lax.stop_gradient(image[0, 0])  # as in `PooledConvolution.act`
+    return channels_last(image), jnp.einsum("cp,cd->pd", tangent, jnp.eye(len(image), dtype=image.dtype) + nothing)
+
+
+def _windows_that_fit(image: jax.Array, side: int, tile: int, around: tuple[int, int]) -> tuple[int, int]:
+    """Return how many windows of side × side, one at every tile, an image with zeros around it has: height, width."""
+    height, width = ((size + sum(around) - side) // tile + 1 for size in image.shape[:2])
+    return height, width
+
+
+def _patches_along(image: jax.Array, side: int, tile: int, around: tuple[int, int]) -> jax.Array:
     """Return the windows of side × side at every tile, [height', width', side · side · channel].
 
     Whole tiles of a row are copied at once, first for columns, then for rows.
     """
-    tiles, height, width = _in_tiles(image, side, tile)
-    rows = tiles.reshape(*tiles.shape[:3], -1)
+    height, width = _windows_that_fit(image, side, tile, around)
+    cut = padded(image, around)[: (height - 1) * tile + side, : (width - 1) * tile + side]
+    rows = cut.reshape(cut.shape[0] // tile, tile, cut.shape[1] // tile, -1)
     columns = jnp.concatenate([rows[:, :, j : j + width] for j in range(side // tile)], axis=-1)
     every = [one.squeeze(1) for one in jax.lax.split(columns, (1,) * tile, 1)]
     return jnp.concatenate([every[i % tile][i // tile : i // tile + height] for i in range(side)], axis=-1)
 
 
-def _patches_across(image: jax.Array, side: int, tile: int) -> jax.Array:
-    """Return the same windows as [side · side · channel, height', width']."""
-    tiles, height, width = _in_tiles(image, side, tile)
+def _patches_across(image: jax.Array, side: int, tile: int, around: tuple[int, int]) -> jax.Array:
+    """Return the same windows as [side · side · channel, height', width'].
+
+    The image is taken apart into coarser ones, one for each place of a tile: of them every window is a plain cut.
+    """
+    height, width = _windows_that_fit(image, side, tile, around)
+    coarse, spare = _coarser_images(image, tile, around)
 
     def window(i: int, j: int) -> jax.Array:
-        here = tiles[i // tile : i // tile + height, i % tile, j // tile : j // tile + width, j % tile]
-        return jnp.moveaxis(here, -1, 0)
+        (row, i), (column, j) = divmod(spare + i, tile), divmod(spare + j, tile)
+        return coarse[i, j, :, row : row + height, column : column + width]
 
     return jnp.concatenate([window(i, j) for i in range(side) for j in range(side)])
+
+
+def _coarser_images(image: jax.Array, tile: int, around: tuple[int, int]) -> tuple[jax.Array, int]:
+    """Return what every tile-th pixel makes, [tile, tile, channel, height', width'], and how many zeros are too many.
+
+    Zeros come in whole tiles; and they come last, because the compiler keeps what is padded and cuts windows from that.
+    """
+    before = -(-around[0] // tile)
+    after = [-(-(size + around[1]) // tile) - -(-size // tile) for size in image.shape[:2]]
+    whole = jnp.pad(image, (*((0, -size % tile) for size in image.shape[:2]), (0, 0)))
+    tiles = whole.reshape(whole.shape[0] // tile, tile, whole.shape[1] // tile, tile, -1)
+    coarse = jnp.pad(tiles.transpose(1, 3, 4, 0, 2), ((0, 0),) * 3 + tuple((before, one) for one in after))
+    return coarse, before * tile - around[0]
 
 
 def pooled(image: jax.Array, size: int, kind: str, stride: int | None = None) -> jax.Array:
