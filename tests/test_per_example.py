@@ -11,7 +11,7 @@ import pytest
 from seedscope import logistic, mlp
 from seedscope.layers import PatchConvolution
 from seedscope.models import CNN, ConvolutionLayer, Network, equinox_network, parameter_count
-from seedscope.per_example import _materialised, clipped_sum, examples, gradient_norms, output_shapes
+from seedscope.per_example import _materialised, clipped_sum, examples, gradient_norms, known_of_rows, output_shapes
 from seedscope.resnet import GroupNorm, ResNet, resnet20
 from small_data import batch_of
 
@@ -181,6 +181,19 @@ def test_no_clipped_gradient_is_longer_than_the_clipping_norm(case):
         length = np.sqrt(sum(np.sum(np.asarray(leaf, float) ** 2) for leaf in jax.tree.leaves(clipped)))
         assert length <= limit * (1 + 1e-5)
         assert length == pytest.approx(min(norm, limit), rel=1e-4)
+
+
+@pytest.mark.parametrize("case", ["logistic", "multinomial", "mlp"])
+def test_what_is_known_of_rows_before_training_changes_no_clipped_sum(case):
+    model, shape, classes = CASES[case]
+    network = model.network(shape, classes)
+    batch = batch_of(network, shape, classes)
+    norms, _, _ = compiled(_materialised, network)(*batch)
+    for smooth in (False, True):
+        known = known_of_rows(network, batch[1], smooth)
+        for limit in (float(np.median(norms)), float(norms.max()) + 1, np.inf):
+            clip = partial(clipped_sum, network, *batch, limit, smooth)
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12), clip(known), clip())
 
 
 def test_a_zero_gradient_stays_zero_when_clipped():

@@ -26,7 +26,7 @@ from seedscope.mechanisms import DPSGD, Poisson, Relation, SmoothClipping
 from seedscope.models import Network
 from seedscope.noise import Noise, noise_keys
 from seedscope.optimizers import SCHEDULES, transformation
-from seedscope.per_example import Layer, clipped_sum, gradient_norms, layers_of, output_shapes, squared_norms
+from seedscope.per_example import Layer, clipped_sum, gradient_norms, known_of_rows, layers_of, output_shapes
 from seedscope.private_batches import Cutter, Parts, draw_batches
 from seedscope.training import flat, observe, starting_points, take
 
@@ -81,11 +81,11 @@ class PrivateJob:
 
 
 class Data(NamedTuple):
-    """Rows [N+1, ...], the spare example last, their labels and, where the network takes rows as they are, ‖row‖²."""
+    """Rows [N+1, ...], the spare example last, their labels, and what clipping knows of rows before training."""
 
     rows: jax.Array
     labels: jax.Array
-    squares: jax.Array | None
+    known: jax.Array | None
 
 
 class Sums(NamedTuple):
@@ -111,8 +111,7 @@ def train_block(
     optimizer = transformation(rate, job.mechanism.momentum, job.mechanism.steps)
     recorder = _Recorder(job, people)
     noise = Noise(job.network.init, keys, len(sizes)) if job.mechanism.noise_multiplier else None
-    squares = squared_norms(rows.reshape(len(rows), -1)) if job.network.takes_rows else None
-    data = Data(rows, labels, squares)
+    data = Data(rows, labels, known_of_rows(job.network, rows, isinstance(job.mechanism.clipping, SmoothClipping)))
     batches = Cutter(drawn, sizes, job.room, spare=len(rows) - 1)
     later_parts = job.parts.needed(sizes)
 
@@ -218,7 +217,7 @@ def part_sum(job: PrivateJob, dials: Dials, examples: int, drawn: Drawn, paramet
     Adding is linear, so a neighbouring data set is a matter of weights: its own row counts 0, and where it is replaced
     the spare example, the last of the part, counts as often as that row was drawn.
     """
-    rows, labels, row_squares = drawn.data
+    rows, labels, known = drawn.data
     lacking = drawn.places == neighbour
     weights = ((drawn.places != examples - 1) & ~lacking).astype(rows.dtype)
     if job.relation == "replace_one":
@@ -226,7 +225,7 @@ def part_sum(job: PrivateJob, dials: Dials, examples: int, drawn: Drawn, paramet
     arguments = (job.network, parameters, rows, labels, weights, dials.clipping_norm)
     if drawn.directions is None:
         smooth = isinstance(job.mechanism.clipping, SmoothClipping)
-        return Sums(clipped_sum(*arguments, smooth, row_squares), ())
+        return Sums(clipped_sum(*arguments, smooth, known), ())
     total, squares = smoothly_clipped_sum(*arguments, drawn.directions)
     return Sums(total, jnp.zeros(examples, squares.dtype).at[drawn.places].add(weights * squares))
 

@@ -46,15 +46,50 @@ def clipped_sum(
     weights: jax.Array,
     clipping_norm: float,
     smooth: bool = False,
-    row_squares: jax.Array | None = None,
+    known: jax.Array | None = None,
 ) -> Any:
     """Return Σ_b weight_b · clip(g_b), a pytree like the parameters; clip shortens a gradient to the clipping norm.
 
-    row_squares: the rows' squared norms where they are known and the network takes rows as they are.
+    known: of the same rows, what `known_of_rows` gives.
     """
-    passed = examples(network, parameters, rows, labels, row_squares)
+    if known is not None and not smooth and has_one_unit(parameters):
+        return _clipped_unit_sum(network, parameters, rows, labels, weights, clipping_norm * known)
+    passed = examples(network, parameters, rows, labels, known)
     factors = smooth_factors if smooth else flat_factors
     return passed.weighted_sum(weights * factors(passed.norms, clipping_norm))
+
+
+def known_of_rows(network: Network, rows: jax.Array, smooth: bool = False) -> jax.Array | None:
+    """Return what clipping can know of rows before training, where the network takes rows as they are.
+
+    Of networks with one unit, whose gradients are δ (a, 1), it is 1/‖(a, 1)‖; of others ‖a‖².
+    """
+    if not network.takes_rows:
+        return None
+    squares = squared_norms(rows.reshape(len(rows), -1))
+    parameters = jax.eval_shape(network.init, jax.random.key(0))
+    return squares if smooth or not has_one_unit(parameters) else jax.lax.rsqrt(squares + 1)
+
+
+def has_one_unit(parameters: Any) -> bool:
+    """Whether a network is one dense layer with one output and a bias, as binary logistic regression is."""
+    layers, _ = layers_of(parameters)
+    dense = len(layers) == 1 and isinstance(layers[0], eqx.nn.Linear)
+    return dense and layers[0].bias is not None and layers[0].bias.size == 1
+
+
+def _clipped_unit_sum(
+    network: Network, parameters: Any, rows: jax.Array, labels: jax.Array, weights: jax.Array, bounds: jax.Array
+) -> Any:
+    """Return `clipped_sum` of a network with one unit by clipping δ itself to the bounds [example].
+
+    All models of a data set have the same bounds; else each would need a root and a quotient for every example.
+    """
+    (layer,), structure = layers_of(parameters)
+    shapes = output_shapes(network, parameters, rows[0])
+    passes = layer_passes(network, parameters, rows, labels, shapes)  # type: ignore[arg-type]  # a dense layer has them
+    gradient = layer_gradient(layer, passes.inputs[0], jnp.clip(passes.deltas[0], -bounds, bounds))
+    return jax.tree.unflatten(structure, [gradient.sum(weights)])
 
 
 def flat_factors(norms: jax.Array, clipping_norm: float) -> jax.Array:
