@@ -64,10 +64,10 @@ def is_filed(job: Job) -> bool:
 
 
 def loaded(job: Job) -> Job:
-    """Return the job with the arrays that were written to files."""
-    values = {name: getattr(job, name) for name in ARRAYS}
+    """Return the job with the arrays that were written to files: mapped, so that workers share them."""
+    paths = {name: one for name in ARRAYS if isinstance(one := getattr(job, name), Path)}
     try:
-        return replace(job, **{name: np.load(one) for name, one in values.items() if isinstance(one, Path)})
+        return replace(job, **{name: np.load(path, mmap_mode="r") for name, path in paths.items()})
     except FileNotFoundError as error:
         raise RuntimeError(
             f"the worker cannot read {error.filename}: set TMPDIR to a folder that all workers share"
