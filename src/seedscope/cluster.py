@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import socket
@@ -26,6 +27,7 @@ from seedscope.workers import Failure, failure
 _resting: dict[str, Any] = {}  # by worker: what looks at its stack a hundred times a second when there is no job
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's malloc.h
 KEPT = 32 << 20  # bytes; what the C library itself comes to
+LOOK_FOR_LOSS = 0.5  # seconds between looks whether the client was closed
 PATIENCE = 10  # seconds to wait for a scheduler, and for its first worker
 
 
@@ -91,6 +93,19 @@ class ClusterBackend(DaskDistributedBackend):
         chunk = func.items[0][1][1]
         future.add_done_callback(partial(_tell_of_death, chunk, callback))
         return future
+
+    def start_call(self) -> None:
+        """Begin to collect results, and to look whether the client still has a scheduler."""
+        super().start_call()
+        self.client.loop.add_callback(self._tell_of_loss)
+
+    async def _tell_of_loss(self) -> None:
+        """Hand joblib nothing for chunks that were under way when Dask closed the client: they would never come."""
+        while self._continue:
+            if self.client.status == "closed":
+                for callback in list(self._callbacks.values()):
+                    callback(None)
+            await asyncio.sleep(LOOK_FOR_LOSS)
 
     def retrieve_result_callback(self, out: Any) -> Any:
         """Return a chunk's outcome, or raise where the scheduler has gone and took it along."""
