@@ -276,6 +276,16 @@ def test_a_client_that_dask_has_closed_is_a_lost_scheduler(pair):
             asked()
 
 
+def test_chunks_that_are_under_way_when_dask_closes_the_client_are_not_waited_for(pair, call):
+    def close(done: int, total: int) -> None:
+        if done:
+            client = joblib.parallel.get_active_backend()[0].client
+            client.loop.add_callback(client._close)  # as Dask itself does when it cannot reconnect
+
+    with pytest.raises(SeedscopeError, match="lost the Dask scheduler"):
+        train(cluster=pair.address, progress=close, **call)
+
+
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense", "tcp://", ""])
 def test_a_cluster_that_cannot_be_reached_is_one_sentence_and_leaves_no_client(monkeypatch, address):
     from seedscope import cluster as module
