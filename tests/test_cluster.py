@@ -276,14 +276,23 @@ def test_a_client_that_dask_has_closed_is_a_lost_scheduler(pair):
             asked()
 
 
-def test_chunks_that_are_under_way_when_dask_closes_the_client_are_not_waited_for(pair, call):
-    def close(done: int, total: int) -> None:
-        if done:
-            client = joblib.parallel.get_active_backend()[0].client
-            client.loop.add_callback(client._close)  # as Dask itself does when it cannot reconnect
+def test_a_chunk_that_dask_never_answers_is_given_up_when_it_has_closed_the_client(pair):
+    from distributed import Client
 
-    with pytest.raises(SeedscopeError, match="lost the Dask scheduler"):
-        train(cluster=pair.address, progress=close, **call)
+    from seedscope.cluster import ClusterBackend
+
+    told: list[object] = []
+    with Client(pair.address, set_as_default=False) as client:
+        backend = ClusterBackend(client)
+        backend.start_call()
+        backend._callbacks["sent out too late"] = told.append
+        client.loop.add_callback(client._close)  # as Dask itself does when it cannot reconnect
+        end = time.monotonic() + 20
+        while not told and time.monotonic() < end:
+            time.sleep(0.05)
+        backend._continue = False
+        with pytest.raises(SeedscopeError, match="lost the Dask scheduler"):
+            backend.retrieve_result_callback(told[0])
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense", "tcp://", ""])
