@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 INSTALL = test -x $(BIN)/python || $(PYTHON) -m venv .venv; $(PIP) --no-compile --editable
 COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/(tests|pip|mypy|mypyc|setuptools|playwright|fontTools)/' .venv/lib  # with all cores; pip would with one
 PYTEST := $(BIN)/python -m pytest -n auto --no-loadscope-reorder
-# Compiling takes half of the tests' time, so most are compiled quickly; the others as users have it.
+# Compiling takes much of the tests' time, so most are compiled quickly; the others as users have it.
 QUICKLY := JAX_DISABLE_MOST_OPTIMIZATIONS=1 XLA_FLAGS=--xla_cpu_use_fusion_emitters=false
 AS_USERS_DO := optimised or paper_data
 REAL_PARTS := paper_data or slow or browser or cluster
