@@ -14,7 +14,7 @@ AS_USERS_DO := optimised or paper_data
 REAL_PARTS := paper_data or slow or browser or cluster
 
 .NOTPARALLEL:  # targets share one .venv
-.PHONY: demo test slow check format lint types bench picture clean
+.PHONY: demo test slow check format lint types bench docs picture clean
 
 demo: $(READY)  ## audit embedded data; ends with the path of a report to open
 	$(BIN)/seedscope audit breast-cancer --store runs/demo --out runs/demo-report
@@ -43,11 +43,14 @@ format: $(DEV)
 bench: $(DEV)  ## ours and the peer in one run, a ratio each
 	$(BIN)/python -m benchmarks
 
+docs: $(DEV)  ## the documentation site, into site/; links are checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 picture: demo $(DEV)  ## the README's screenshot, with chromium
 	$(BIN)/python docs/make_picture.py runs/demo-report/report.html docs/report.png
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv runs site
 
 $(READY): pyproject.toml constraints.txt
 	$(INSTALL) .

@@ -20,7 +20,7 @@ from benchmarks.measure import in_fresh_process, report
 STEPS, NEIGHBOURS = 1850, 49
 SEEDS = 2200  # about 20 seconds with two workers
 ROUNDS = 5
-MILLION = {"seeds": 10_000, "neighbours": 99}
+MILLION: dict[str, Any] = {"seeds": 10_000, "neighbours": 99}
 
 
 def train(seeds: int, store: str, **where: Any) -> float:
@@ -39,20 +39,20 @@ def train(seeds: int, store: str, **where: Any) -> float:
 
 
 def local_seconds(jobs: int, seeds: int) -> float:
-    """Return the seconds with so many local workers."""
+    """Return the seconds with this many local workers."""
     with tempfile.TemporaryDirectory() as folder:
         return train(seeds, folder, jobs=jobs)
 
 
 def dask_seconds(workers: int, seeds: int) -> float:
-    """Return the seconds with so many workers of a Dask cluster on this machine."""
+    """Return the seconds with this many workers of a Dask cluster on this machine."""
     with tempfile.TemporaryDirectory() as folder, dask_cluster(workers, Path(folder)) as address:
         return train(seeds, folder, cluster=address)
 
 
 @contextmanager
 def dask_cluster(workers: int, folder: Path) -> Iterator[str]:
-    """Yield the address of a scheduler with so many workers of one thread each."""
+    """Yield the address of a scheduler with this many workers of one thread each."""
     file = folder / "scheduler.json"
     calm = os.environ | {"DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s"}  # as docs/cluster.md recommends
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": calm}

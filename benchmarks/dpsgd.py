@@ -29,19 +29,19 @@ RIVAL = 0.8  # modes of Opacus that are this fast beside its fastest are measure
 
 
 def lenet(models: int) -> float:
-    """Return examples per second of so many LeNet-5 side by side, one thread."""
+    """Return examples per second of this many LeNet-5 side by side, one thread."""
     import seedscope as ss
-    from seedscope.dpsgd import train_dpsgd
+    from seedscope.training.dpsgd.train import train_dpsgd
 
     draw = np.random.default_rng(0)
     rows = as_workers_have(draw.random((IMAGES + 1, 28, 28, 1), np.float32))
-    labels = np.float32(draw.integers(0, 10, IMAGES + 1))
+    labels = draw.integers(0, 10, IMAGES + 1).astype(np.float32)
     network, mechanism = ss.lenet5().network((28, 28, 1), 10), ss.DPSGD(0.1, BATCH, LENET_STEPS)
-    neighbours = np.arange(-1, models - 1)
+    neighbours, private = np.arange(-1, models - 1), mechanism.private_steps()
 
     def run() -> None:
         train_dpsgd(
-            mechanism, network, "add_or_remove", 0, np.zeros(1, int), neighbours, ("varied",), (LENET_STEPS,), rows,
+            private, network, "add_or_remove", 0, np.zeros(1, int), neighbours, ("varied",), (LENET_STEPS,), rows,
             labels, None,
         )  # fmt: skip
 
@@ -53,7 +53,8 @@ def as_workers_have(array: np.ndarray) -> np.ndarray:
     """Return an array mapped from a file."""
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "array.npy", array)
-        return np.load(Path(folder) / "array.npy", mmap_mode="r")
+        mapped: np.ndarray = np.load(Path(folder) / "array.npy", mmap_mode="r")
+        return mapped
 
 
 def opacus(mode: str) -> float:
@@ -121,8 +122,8 @@ def beside_opacus() -> None:
 def beside_sgd(name: str, seeds: int, neighbours: int) -> dict[str, float]:
     """Return processor seconds of plain SGD, and of DP-SGD on the same and on Poisson batches, one thread."""
     import seedscope as ss
-    from seedscope.dpsgd import train_dpsgd
-    from seedscope.training import train_sgd
+    from seedscope.training.dpsgd.train import train_dpsgd
+    from seedscope.training.gradient.sgd import train_sgd
 
     model, columns, steps = {"logistic": (ss.logistic(), 100, 300), "mlp": (ss.mlp(10), 50, 200)}[name]
     draw = np.random.default_rng(0)
@@ -164,7 +165,8 @@ def both_cores(models: int) -> float:
     with ThreadPoolExecutor() as pool:
         cores = os.cpu_count() or 1
         running = [pool.submit(in_fresh_process, "benchmarks.dpsgd", "lenet", models, threads=1) for _ in range(cores)]
-        return sum(one.result() for one in running)
+        rates: list[float] = [one.result() for one in running]
+        return sum(rates)
 
 
 def main() -> None:

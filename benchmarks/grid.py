@@ -50,8 +50,8 @@ def single_rate(name: str, our_loss: bool) -> float:
     import optax
 
     import seedscope as ss
-    from seedscope.streams import shuffled_batches
-    from seedscope.training import log_loss
+    from seedscope.training.gradient.losses import log_loss
+    from seedscope.training.streams import shuffled_batches
 
     data, steps = synthetic(), SETUPS[name]
     network = {"logistic": ss.logistic(), "mlp": ss.mlp(10)}[name].network((FEATURES,), 2)

@@ -8,7 +8,7 @@ from benchmarks.measure import in_fresh_process, report
 
 
 def peak(models: int) -> float:
-    """Return the peak memory in GiB of the driver and its largest worker for a grid of so many models."""
+    """Return the peak memory in GiB of the driver and its largest worker for a grid of this many models."""
     import resource
 
     import seedscope as ss

@@ -16,7 +16,7 @@ LOOPED = 40  # fits of the loop that are timed, for each data set and ε
 def table_seconds(jobs: int) -> float:
     """Return the time of all of Table 2: fits, scores on the test part, all statistics; processes start within it."""
     from seedscope.reproduce.multiplicity import PAPER
-    from seedscope.reproduce.multiplicity_models import EPSILONS, TABLES, Cell, outcomes, table_outcome
+    from seedscope.reproduce.multiplicity.models import EPSILONS, TABLES, Cell, outcomes, table_outcome
 
     cells = [Cell(name, epsilon, PAPER, MODELS) for name in TABLES for epsilon in EPSILONS]
     return seconds(lambda: outcomes(table_outcome, cells, jobs, lambda done, total: None), repeats=1)
@@ -25,7 +25,7 @@ def table_seconds(jobs: int) -> float:
 def loop_seconds() -> float:
     """Return what Table 2 would take in a loop of scikit-learn, from a few fits with their metrics in each cell."""
     from seedscope.reproduce.multiplicity import PAPER
-    from seedscope.reproduce.multiplicity_models import EPSILONS, TABLES, Cell, bounded_data
+    from seedscope.reproduce.multiplicity.models import EPSILONS, TABLES, Cell, bounded_data
 
     return sum(
         loop_rate(bounded_data(name), Cell(name, epsilon, PAPER, MODELS)) for name in TABLES for epsilon in EPSILONS
@@ -37,10 +37,10 @@ def loop_rate(data: Any, cell: Any) -> float:
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import f1_score, roc_auc_score
 
-    from seedscope.mechanisms import Setting
+    from seedscope.mechanisms import Conditions
 
     examples = len(data.base)
-    penalty = cell.mechanism.tilt(Setting(examples, float(np.hypot(data.norm_bound, 1)))).penalty
+    penalty = cell.mechanism.tilt(Conditions(examples, float(np.hypot(data.norm_bound, 1)))).penalty
     model = LogisticRegression(C=1 / (examples * penalty), tol=1e-8, solver="newton-cholesky")
 
     def one() -> None:
@@ -49,8 +49,14 @@ def loop_rate(data: Any, cell: Any) -> float:
         roc_auc_score(data.test_labels, scores)
         f1_score(data.test_labels, scores > 0.5)
 
+    models: int = cell.models
+
+    def loop() -> None:
+        for _ in range(LOOPED):
+            one()
+
     one()
-    return cell.models * seconds(lambda: [one() for _ in range(LOOPED)], repeats=1) / LOOPED
+    return models * seconds(loop, repeats=1) / LOOPED
 
 
 def statistics_seconds(kind: str) -> float:

@@ -51,10 +51,11 @@ def sklearn_rate(examples: int, features: int, epsilon: float) -> float:
     """Return fits/s of scikit-learn's Newton solver in a loop, on the same rows with the same regularisation."""
     from sklearn.linear_model import LogisticRegression
 
-    from seedscope.mechanisms import ObjectivePerturbation, Setting
+    from seedscope.mechanisms import Conditions
+    from seedscope.mechanisms.objective import ObjectivePerturbation
 
     rows, labels = rows_and_labels(examples, features)
-    penalty = ObjectivePerturbation(epsilon).tilt(Setting(examples, 2**0.5)).penalty
+    penalty = ObjectivePerturbation(epsilon).tilt(Conditions(examples, 2**0.5)).penalty
     model = LogisticRegression(C=1 / (examples * penalty), tol=1e-8, solver="newton-cholesky")
     fits = 100
     return fits / seconds(lambda: [model.fit(rows, labels) for _ in range(fits)], repeats=2)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.measure import in_fresh_process, report, seconds
+
+if TYPE_CHECKING:
+    from seedscope.core import Relation
 
 RECORDS, PIXELS = 12_665, 784
 L2, NOISE = 1e-2, 1e-5
@@ -17,7 +20,7 @@ BATCH, STEPS, DIRECTIONS = 128, 20, 16
 
 def regression() -> tuple[Any, ...]:
     """Return features, labels and weights: MNIST's zeros and ones, or rows of that shape where MNIST is not at hand."""
-    from seedscope.solvers import LogisticProblem
+    from seedscope.numerics.newton import LogisticProblem
 
     if os.environ.get("SEEDSCOPE_DATA"):
         import seedscope as ss
@@ -74,7 +77,7 @@ def looped_attack(features: np.ndarray, labels: np.ndarray, weights: np.ndarray)
 
 
 def images(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return so many images of digits with labels, or noise of that shape where MNIST is not at hand."""
+    """Return this many images of digits with labels, or noise of that shape where MNIST is not at hand."""
     if os.environ.get("SEEDSCOPE_DATA"):
         import seedscope as ss
 
@@ -89,12 +92,22 @@ def traced_steps() -> dict[str, float]:
     import time
 
     import seedscope as ss
-    from seedscope.dpsgd import train_dpsgd
+    from seedscope.training.dpsgd.train import train_dpsgd
 
     rows, labels = images(2001)
     network = ss.tanh_cnn().network((28, 28, 1), 10)
     mechanism = ss.DPSGD(0.1, BATCH, STEPS, clipping=ss.SmoothClipping())
-    arguments = (mechanism, network, "add_or_remove", 0, np.zeros(1, int), np.array([-1]), ("varied",), (STEPS,))
+    relation: Relation = "add_or_remove"
+    arguments = (
+        mechanism.private_steps(),
+        network,
+        relation,
+        0,
+        np.zeros(1, int),
+        np.array([-1]),
+        ("varied",),
+        (STEPS,),
+    )
 
     def run(traced: np.ndarray | None) -> float:
         start = time.process_time()
@@ -107,24 +120,36 @@ def traced_steps() -> dict[str, float]:
 def deviation() -> float:
     """Return the relative standard deviation of a trace summed over 100 steps with one direction each."""
     import jax
+    import jax.numpy as jnp
     from jax.flatten_util import ravel_pytree
 
     import seedscope as ss
-    from seedscope.dpsgd import train_dpsgd
-    from seedscope.example_leakage import smoothly_clipped_sum
+    from seedscope.training.dpsgd.leakage import smoothly_clipped_sum
+    from seedscope.training.dpsgd.train import train_dpsgd
 
     rows, labels = images(BATCH + 1)
     network, steps = ss.tanh_cnn().network((28, 28, 1), 10), tuple(range(1, 101))
     mechanism = ss.DPSGD(0.1, BATCH, 100, clipping=ss.SmoothClipping())
-    arguments = (mechanism, network, "add_or_remove", 0, np.zeros(1, int), np.array([-1]), ("varied",), steps)
+    relation: Relation = "add_or_remove"
+    arguments = (
+        mechanism.private_steps(),
+        network,
+        relation,
+        0,
+        np.zeros(1, int),
+        np.array([-1]),
+        ("varied",),
+        steps,
+    )
     states = train_dpsgd(*arguments, rows, labels, None)["weights"][0, 0, 0]
     _, unravel = ravel_pytree(network.init(jax.random.key(0)))
-    few = np.repeat(rows[:4], DIRECTIONS, 0), np.repeat(labels[:4], DIRECTIONS), np.ones(4 * DIRECTIONS, np.float32)
+    few = [np.repeat(rows[:4], DIRECTIONS, 0), np.repeat(labels[:4], DIRECTIONS), np.ones(4 * DIRECTIONS, np.float32)]
+    x, y, w = map(jnp.asarray, few)
 
     @jax.jit
     def squares(state: Any, key: Any) -> Any:
-        directions = jax.random.rademacher(key, few[0].shape, np.float32)
-        return smoothly_clipped_sum(network, unravel(state), *few, 1.0, directions)[1].reshape(4, DIRECTIONS)
+        directions = jax.random.rademacher(key, x.shape, np.float32)
+        return smoothly_clipped_sum(network, unravel(state), x, y, w, 1.0, directions)[1].reshape(4, DIRECTIONS)
 
     found = np.stack(
         [squares(state, key) for state, key in zip(states, jax.random.split(jax.random.key(1), 100), strict=True)]

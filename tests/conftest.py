@@ -6,13 +6,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LONGEST = (  # a worker takes a whole file: one of these at the end would keep a single core busy
-    "test_dpsgd.py", "test_run.py", "test_fuzz.py", "test_audit_command.py", "test_commands.py", "test_training.py",
-    "test_audit_report.py", "test_multiplicity_study.py", "test_per_instance_ensemble.py", "test_intrinsic_privacy.py",
+    "dpsgd/test_train.py", "execution/test_run.py", "storage/test_fuzz.py", "commands/test_audit.py",
+    "commands/test_commands.py", "gradient/test_sgd.py", "auditing/test_reported.py", "reproduce/test_multiplicity.py",
+    "per_instance/test_from_ensemble.py", "intrinsic/test_privacy.py",
 )  # fmt: skip
 NEEDS: dict[str, tuple[tuple[str, Callable[[], object]], ...]] = {
     "paper_data": (("SEEDSCOPE_DATA does not name a folder with the real data sets", lambda: _set("SEEDSCOPE_DATA")),),
@@ -26,6 +28,12 @@ NEEDS: dict[str, tuple[tuple[str, Callable[[], object]], ...]] = {
     ),
     "slow": (("SEEDSCOPE_SLOW is not set", lambda: _set("SEEDSCOPE_SLOW")),),
 }
+
+
+def _place(path: Path) -> int:
+    """Return when a file's tests begin: the longest first."""
+    name = "/".join(path.parts[-2:])
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 def _set(variable: str) -> bool:
@@ -44,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, visibly, the tests whose surroundings are missing; begin with the files that take longest."""
-    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+    items.sort(key=lambda item: _place(item.path))
     for marker, needs in NEEDS.items():
         missing = [reason for reason, is_here in needs if not is_here()]
         if not missing:

@@ -1,5 +1,5 @@
 """`python -m seedscope`: the command, where it is not on the path."""
 
-from seedscope.cli import main
+from seedscope.commands.cli import main
 
 main()

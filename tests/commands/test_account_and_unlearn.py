@@ -1,27 +1,29 @@
 """`account` and `unlearn` as commands: what they print, and one sentence for each mistake."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from seedscope import DPSGD, Grid, Norms, Records, SeedscopeError, Shuffled, train
 from seedscope.accounting import dpsgd_epsilon
-from seedscope.cli import app
-from small_data import table
+from seedscope.commands.cli import app
+from tests.helpers.small_data import table
 
-MECHANISM = {"learning_rate": 1.0, "batch_size": 8, "steps": 12, "noise_multiplier": 2.0}
+MECHANISM: dict[str, Any] = {"learning_rate": 1.0, "batch_size": 8, "steps": 12, "noise_multiplier": 2.0}
 SETUP = ["account", "--examples", "10000", "--batch-size", "100", "--steps", "500"]
 
 
-def ran(*arguments):
+def ran(*arguments: object) -> str:
     """Return what a command printed, after it ended well."""
     result = CliRunner().invoke(app, list(map(str, arguments)))
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def refused(*arguments):
+def refused(*arguments: object) -> str:
     """Return the sentence with which a command refuses."""
     result = CliRunner().invoke(app, list(map(str, arguments)))
     assert isinstance(result.exception, SeedscopeError), result.output
@@ -29,14 +31,14 @@ def refused(*arguments):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of models whose training rows' norms were recorded."""
     place = tmp_path_factory.mktemp("runs") / "kept"
     train(table(), DPSGD(**MECHANISM), grid=Grid(seeds=3), records=Records(norms=Norms("train", 4)), store=place)
     return place
 
 
-def test_an_account_gives_epsilon_and_its_meaning_in_plain_words():
+def test_an_account_gives_epsilon_and_its_meaning_in_plain_words() -> None:
     said = ran(*SETUP, "--noise", 1.2)
     assert f"{float(dpsgd_epsilon(1.2, 0.01, 500, 1e-5)):.4g} by Rényi orders" in said
     for words in ("whatever the data", "membership attack", "of outsiders", "Only for Poisson batches"):
@@ -44,12 +46,26 @@ def test_an_account_gives_epsilon_and_its_meaning_in_plain_words():
     assert json.loads(ran(*SETUP, "--epsilon", 2, "--json"))["epsilon"]["rdp"] == pytest.approx(2.0, rel=1e-4)
 
 
+@pytest.mark.parametrize("risk", [["--advantage", 0.1], ["--tpr", 0.05, "--fpr", 0.01]])
+def test_an_account_finds_the_least_noise_for_a_risk(risk: list[Any]) -> None:
+    found = json.loads(ran(*SETUP, *risk, "--json"))
+    at_one_percent = next(one for one in found["true_positive_rates"] if one["false_positive_rate"] == 0.01)
+    reached = found["membership_advantage"] if "--advantage" in risk else at_one_percent["at_most"]
+    assert 0.999 * risk[1] <= reached <= risk[1]
+    assert found["epsilon"]["pld"] < found["epsilon"]["rdp"]
+    assert set(found["trade_off"]) == {"false_positive_rate", "true_positive_rate"}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "give either --noise or --epsilon"),
-        (["--noise", 0], "noise_scale must be"),
-        (["--noise", -1], "noise_scale must be"),
+        ([], "give one of --noise, --epsilon"),
+        (["--noise", 1, "--advantage", 0.1], "give one of --noise, --epsilon"),
+        (["--tpr", 0.1], "true_positive_rate and false_positive_rate go together"),
+        (["--tpr", 0.01, "--fpr", 0.1], "true_positive_rate must be above"),
+        (["--advantage", 1.5], "advantage must be in (0, 1)"),
+        (["--noise", 0], "noise_multiplier must be"),
+        (["--noise", -1], "noise_multiplier must be"),
         (["--noise", 1, "--delta", 0], "delta must be in (0, 1)"),
         (["--noise", 1, "--delta", 1.5], "delta must be in (0, 1)"),
         (["--noise", 1, "--batch-size", 10_001], "--batch-size must be at most --examples"),
@@ -57,13 +73,15 @@ def test_an_account_gives_epsilon_and_its_meaning_in_plain_words():
         (["--noise", 1, "--relation", "other"], "relation"),
         (["--noise", 1, "--epochs", 2], "either --steps or --epochs"),
         (["--noise", 1, "--steps", 0], "steps must be"),
+        (["--examples", 100, "--batch-size", 0, "--epochs", 1, "--noise", 1], "--batch-size must be at least 1, got 0"),
+        (["--examples", 100, "--batch-size", 10, "--steps", -1, "--noise", 1], "--steps must be at least 1, got -1"),
     ],
 )
-def test_an_account_of_what_cannot_be_is_refused(options, words):
+def test_an_account_of_what_cannot_be_is_refused(options: list[Any], words: str) -> None:
     assert words in refused(*SETUP, *options)
 
 
-def test_requests_are_decided_in_their_order(store):
+def test_requests_are_decided_in_their_order(store: Path) -> None:
     found = json.loads(ran("unlearn", store, "--person", 3, "--person", 11, "--budget", 1000, "--json"))
     assert [(one["person"], one["retrain"]) for one in found["requests"]] == [("3", False), ("11", False)]
     assert "train again" in ran("unlearn", store, "--person", 3, "--budget", 1e-9)
@@ -77,21 +95,21 @@ def test_requests_are_decided_in_their_order(store):
         (["--person", "3", "--budget", 0], "budget must be"),
     ],
 )
-def test_requests_that_cannot_be_decided_are_refused(store, options, words):
+def test_requests_that_cannot_be_decided_are_refused(store: Path, options: list[Any], words: str) -> None:
     assert words in refused("unlearn", store, *options)
 
 
-def test_norms_of_a_shuffled_run_are_refused(tmp_path):
+def test_norms_of_a_shuffled_run_are_refused(tmp_path: Path) -> None:
     mechanism = DPSGD(**MECHANISM, sampling=Shuffled())
     train(table(), mechanism, grid=Grid(seeds=2), records=Records(norms=Norms("train", 4)), store=tmp_path / "run")
     assert "needs Poisson() batches" in refused("unlearn", tmp_path / "run", "--person", 3)
 
 
-def test_a_folder_without_models_is_refused(tmp_path):
+def test_a_folder_without_models_is_refused(tmp_path: Path) -> None:
     assert "no ensemble at" in refused("unlearn", tmp_path, "--person", 3)
 
 
-def test_train_records_norms_that_unlearn_reads(tmp_path):
+def test_train_records_norms_that_unlearn_reads(tmp_path: Path) -> None:
     place = tmp_path / "run"
     options = ["--mechanism", "dpsgd", "--epsilon", 5, "--steps", 4, "--batch-size", 32, "--seeds", 2, "--jobs", 1]
     ran("train", "breast-cancer", *options, "--norms", "train", "--norms-every", "epoch", "--store", place, "--json")

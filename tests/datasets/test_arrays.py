@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from seedscope.core.errors import SeedscopeError
 from seedscope.datasets import from_arrays
-from seedscope.errors import SeedscopeError
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(20, 3))
@@ -48,7 +50,7 @@ def test_images_keep_their_shape_and_float32_its_type() -> None:
     ("labels", "names"),
     [(["b", "a"] * 10, ("a", "b")), ([10, 9] * 10, ("9", "10")), ([1.0, 0.0] * 10, ("0", "1"))],
 )
-def test_any_labels_are_numbered_in_ascending_order(labels: list[object], names: tuple[str, ...]) -> None:
+def test_any_labels_are_numbered_in_ascending_order(labels: list[Any], names: tuple[str, ...]) -> None:
     data = from_arrays(FEATURES, labels)
     assert data.class_names == names
     np.testing.assert_array_equal(data.labels, 1 - data.train.rows % 2)
@@ -82,9 +84,9 @@ def test_later_changes_of_an_array_do_not_reach_the_data_set() -> None:
         ({"norm_bound": -1}, r"norm_bound must be a finite number above 0"),
     ],
 )
-def test_arrays_that_do_not_fit_end_in_a_sentence(change: dict[str, object], sentence: str) -> None:
+def test_arrays_that_do_not_fit_end_in_a_sentence(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SeedscopeError, match=sentence):
-        from_arrays(**({"features": FEATURES, "labels": LABELS} | change))
+        from_arrays(**{"features": FEATURES, "labels": LABELS, **change})
 
 
 def test_groups_of_more_than_twenty_levels_are_refused() -> None:

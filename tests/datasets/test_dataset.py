@@ -7,8 +7,8 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
+from seedscope.core.errors import SeedscopeError
 from seedscope.datasets import Dataset, Part, from_arrays
-from seedscope.errors import SeedscopeError
 
 
 def small(spare: tuple[str, int] = ("train", 0)) -> Dataset:
@@ -58,3 +58,20 @@ def test_parts_of_uneven_lengths_are_refused() -> None:
 def test_a_spare_example_of_no_part_is_refused() -> None:
     with pytest.raises(SeedscopeError, match="spare must name 'train' or 'test'"):
         small(("validation", 0))
+
+
+def test_the_fingerprint_covers_validation_rows_row_numbers_and_the_groups_names() -> None:
+    part = Part(
+        np.eye(4), np.array([0, 1, 0, 1]), np.arange(4).astype(str), np.arange(4), {"sex": np.array(list("abab"))}
+    )
+    data = Dataset("d", part, part, ("a", "b", "c", "d"), ("0", "1"), "a test", validation=part)
+    other_rows = replace(part, features=2 * np.eye(4))
+    renumbered = replace(part, rows=np.arange(4)[::-1].copy())
+    renamed = replace(part, groups={"gender": part.groups["sex"]})
+    others = [
+        replace(data, validation=None), replace(data, validation=other_rows), replace(data, train=renumbered),
+        replace(data, train=renamed, test=renamed, validation=renamed),
+    ]  # fmt: skip
+    prints = {one.fingerprint for one in (data, *others)}
+    assert len(prints) == 5
+    assert replace(data, validation=part).fingerprint == data.fingerprint

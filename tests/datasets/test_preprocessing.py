@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
+from seedscope.core.errors import SeedscopeError
 from seedscope.datasets.preprocessing import (
     central_crop,
     principal_components,
@@ -19,7 +20,6 @@ from seedscope.datasets.preprocessing import (
     standardised,
     unit_range,
 )
-from seedscope.errors import SeedscopeError
 
 RNG = np.random.default_rng(1)
 ROWS = RNG.normal(size=(200, 30)) @ RNG.normal(size=(30, 30)) + 3

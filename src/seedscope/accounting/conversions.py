@@ -7,8 +7,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.accounting.sampled_gaussian import Relation, sampled_gaussian_rdp
-from seedscope.errors import SeedscopeError, require, require_count, require_positive, require_probability
+from seedscope.accounting.sampled_gaussian import sampled_gaussian_rdp
+from seedscope.core import (
+    Relation,
+    SeedscopeError,
+    require,
+    require_count,
+    require_positive,
+    require_probability,
+)
 
 DEFAULT_ORDERS: tuple[float, ...] = (
     *(1 + tenth / 10 for tenth in range(1, 100)),
@@ -52,7 +59,8 @@ def rdp_to_epsilon(rdp: ArrayLike, orders: ArrayLike, delta: ArrayLike) -> np.nd
     epsilon = divergence + np.log1p(-1 / alpha) - tail
     epsilon += 4 * np.finfo(float).eps * (divergence + np.abs(tail) + 1)
     indistinguishable = -np.expm1(-divergence) <= d**2 * (1 - 1e-15)
-    return np.maximum(np.where(indistinguishable, 0.0, epsilon), 0.0).min(axis=-1)[()]
+    smallest: np.ndarray = np.maximum(np.where(indistinguishable, 0.0, epsilon), 0.0).min(axis=-1)[()]
+    return smallest
 
 
 def dpsgd_epsilon(
@@ -109,34 +117,10 @@ def dpsgd_noise_multiplier(
     def private(noise: float) -> bool:
         return bool(dpsgd_epsilon(noise, sampling_probability, steps, delta, orders, relation) <= epsilon)
 
-    return _smallest_noise(private, f"epsilon={epsilon:g} at delta={delta:g}")
+    return smallest_noise(private, f"epsilon={epsilon:g} at delta={delta:g}")
 
 
-def pld_epsilon(noise_multiplier: float, sampling_probability: float, steps: int, delta: float) -> float:
-    """Return the epsilon of DP-SGD by its privacy-loss distribution: tighter than Rényi orders, add-or-remove only.
-
-    A baseline that shows how much the Rényi accounting gives away; an upper bound (pessimistic discretisation).
-    Needs the optional package dp-accounting: `pip install "seedscope[pld]"`.
-
-    Koskela, Jälkö & Honkela 2020; Doroshenko et al. 2022.
-    """
-    require_positive("noise_multiplier", noise_multiplier)
-    require_probability("sampling_probability", sampling_probability, closed=True)
-    require_count("steps", steps)
-    require_probability("delta", delta)
-    try:
-        from dp_accounting.pld import privacy_loss_distribution as pld
-    except ImportError:
-        raise SeedscopeError(
-            'pld_epsilon needs the package dp-accounting, which is not installed; run: pip install "seedscope[pld]".'
-        ) from None
-    if sampling_probability == 0:
-        return 0.0
-    one_step = pld.from_gaussian_mechanism(noise_multiplier, sampling_prob=sampling_probability)
-    return float(one_step.self_compose(steps).get_epsilon_for_delta(delta))
-
-
-def _smallest_noise(private: Callable[[float], bool], goal: str) -> float:
+def smallest_noise(private: Callable[[float], bool], goal: str, tolerance: float = _TOLERANCE) -> float:
     """Return the smallest noise that is private, by doubling and then bisection on the logarithm, from above."""
     upper = 1.0
     while not private(upper):
@@ -146,7 +130,7 @@ def _smallest_noise(private: Callable[[float], bool], goal: str) -> float:
     lower = upper / 2
     while private(lower) and lower > 1 / _LARGEST_NOISE:
         lower, upper = lower / 2, lower
-    while upper > lower * (1 + _TOLERANCE):
+    while upper > lower * (1 + tolerance):
         middle = float(np.sqrt(lower * upper))
         lower, upper = (lower, middle) if private(middle) else (middle, upper)
     return upper

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf, erfcx, log_ndtr, ndtri, roots_legendre
 
-from seedscope.errors import require, require_positive, require_probability
+from seedscope.core import require, require_positive, require_probability
 
+Decreasing = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # value and slope
 _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 _ROUNDING = 1e-12  # relative; above the error of every evaluation here, so that results are on the safe side
 _LARGEST_RATIO = 1e150  # beyond, ε ≈ μ²/2 is not a number any more: infinity, which is above it
@@ -100,7 +101,8 @@ def gaussian_noise_scale(sensitivity: ArrayLike, epsilon: ArrayLike, delta: Arra
     # δ(ε) < Φ(−x−): this μ is small enough; written so that neither sign of z cancels
     enough = -np.log(np.where(z > 0, 2 * eps / (np.abs(z) + root), np.abs(z) + root))
     log_scale = _decreasing_root(shortfall, _too_little_noise(shortfall, enough), enough)
-    return (unit * np.exp(log_scale) * (1 + _ROUNDING))[()]
+    noise_scale: np.ndarray = (unit * np.exp(log_scale) * (1 + _ROUNDING))[()]
+    return noise_scale
 
 
 def classical_gaussian_epsilon(sensitivity: ArrayLike, noise_scale: ArrayLike, delta: ArrayLike) -> np.ndarray:
@@ -115,7 +117,8 @@ def classical_gaussian_epsilon(sensitivity: ArrayLike, noise_scale: ArrayLike, d
     Dwork & Roth 2014, Theorem A.1.
     """
     mu, delta = _ratio_and_delta(sensitivity, noise_scale, delta)
-    return np.sqrt(2 * np.log(1.25 / delta)) * mu
+    epsilon: np.ndarray = np.sqrt(2 * np.log(1.25 / delta)) * mu
+    return epsilon
 
 
 def classical_gaussian_noise_scale(sensitivity: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
@@ -128,7 +131,8 @@ def classical_gaussian_noise_scale(sensitivity: ArrayLike, epsilon: ArrayLike, d
     """
     require_positive("epsilon", epsilon)
     mu, delta = _ratio_and_delta(sensitivity, epsilon, delta)
-    return np.sqrt(2 * np.log(1.25 / delta)) * mu
+    noise_scale: np.ndarray = np.sqrt(2 * np.log(1.25 / delta)) * mu
+    return noise_scale
 
 
 def _ratio(sensitivity: ArrayLike, noise_scale: ArrayLike) -> np.ndarray:
@@ -137,7 +141,8 @@ def _ratio(sensitivity: ArrayLike, noise_scale: ArrayLike) -> np.ndarray:
     require(np.isfinite(sensitivity) & (sensitivity >= 0), f"sensitivity must be at least 0, got {sensitivity}.")
     require_positive("noise_scale", noise_scale)
     with np.errstate(over="ignore"):
-        return sensitivity / np.asarray(noise_scale, float)
+        ratio: np.ndarray = sensitivity / np.asarray(noise_scale, float)
+        return ratio
 
 
 def _ratio_and_delta(sensitivity: ArrayLike, scale: ArrayLike, delta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -149,18 +154,21 @@ def _ratio_and_delta(sensitivity: ArrayLike, scale: ArrayLike, delta: ArrayLike)
 
 def _total_variation(mu: np.ndarray) -> np.ndarray:
     """Return δ at ε = 0."""
-    return erf(mu / np.sqrt(8))
+    distance: np.ndarray = erf(mu / np.sqrt(8))
+    return distance
 
 
 def _log_density(x: np.ndarray) -> np.ndarray:
     """Return log φ(x)."""
-    return -(x**2) / 2 - _HALF_LOG_2PI
+    log_density: np.ndarray = -(x**2) / 2 - _HALF_LOG_2PI
+    return log_density
 
 
 def _log_mills(x: np.ndarray) -> np.ndarray:
     """Return log R(x) = log(Φ(−x)/φ(x))."""
     right = np.log(np.sqrt(np.pi / 2) * erfcx(np.maximum(x, 0) / np.sqrt(2)))
-    return np.where(x > 0, right, log_ndtr(-x) - _log_density(np.minimum(x, 0)))
+    log_mills: np.ndarray = np.where(x > 0, right, log_ndtr(-x) - _log_density(np.minimum(x, 0)))
+    return log_mills
 
 
 def _log_delta(y: np.ndarray, mu: np.ndarray) -> np.ndarray:
@@ -174,10 +182,11 @@ def _log_delta_narrow(y: np.ndarray, mu: np.ndarray) -> np.ndarray:
     """Return log δ for μ ≤ 1, where R(x−) − R(x+) would cancel: as the integral of −R'(t) = 1 − t·R(t)."""
     t = y[..., None] + mu[..., None] / 2 * _LEGENDRE_NODES
     slope = np.maximum(1 - t * np.exp(_log_mills(t)), 0)  # t is between −½ and 39 wherever δ is a normal number
-    return _log_density(y - mu / 2) + np.log(mu / 2 * (slope @ _LEGENDRE_WEIGHTS))
+    log_delta: np.ndarray = _log_density(y - mu / 2) + np.log(mu / 2 * (slope @ _LEGENDRE_WEIGHTS))
+    return log_delta
 
 
-def _too_little_noise(shortfall: Callable, enough: np.ndarray) -> np.ndarray:
+def _too_little_noise(shortfall: Decreasing, enough: np.ndarray) -> np.ndarray:
     """Return log noise scales at which delta is still too large, by going down from scales that are enough."""
     step, lower = 0.5, enough.copy()
     while np.any(short := shortfall(lower)[0] <= 0):
@@ -185,7 +194,7 @@ def _too_little_noise(shortfall: Callable, enough: np.ndarray) -> np.ndarray:
     return lower
 
 
-def _decreasing_root(function: Callable, lower: np.ndarray, upper: np.ndarray, steps: int = 200) -> np.ndarray:
+def _decreasing_root(function: Decreasing, lower: np.ndarray, upper: np.ndarray, steps: int = 200) -> np.ndarray:
     """Return where a decreasing function crosses 0, by Newton's method kept inside [lower, upper], elementwise.
 
     `function` returns its value and its derivative.

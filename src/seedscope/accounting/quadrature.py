@@ -57,7 +57,7 @@ def _upper_is_tight(c: np.ndarray, q: np.ndarray, alpha: np.ndarray, replace: bo
 
     `A ≥ q^α e^(α(α−1)c/2)`, and for replace-one `A ≥ q^α (1−q)^(1−α) e^(α(α−1)c/2)·(1 − (α−1)·q/(1−q)·e^(−αc))`.
     """
-    tight = (alpha - 1) * c / 2 + np.log(q) > 30
+    tight: np.ndarray = (alpha - 1) * c / 2 + np.log(q) > 30
     if replace:
         tight &= alpha * c - np.log((alpha - 1) * q / (1 - q)) > 34
     return tight
@@ -88,21 +88,24 @@ def _log_integrand(z: np.ndarray, c: np.ndarray, q: np.ndarray, alpha: np.ndarra
     if replace:
         log_denominator = _log_mixture(q, (-2 * z - 1) * c / 2)
         log_ratio, log_base = log_ratio - log_denominator, log_base + log_denominator
-    return log_base + _log_remainder(log_ratio, alpha)
+    log_integrand: np.ndarray = log_base + _log_remainder(log_ratio, alpha)
+    return log_integrand
 
 
 def _log_mixture(q: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     """Return log(1 − q + q·e^exponent), exact to the last digits for small and for huge exponents."""
-    small = np.log1p(q * np.expm1(np.minimum(exponent, 700.0)))
+    small: np.ndarray = np.log1p(q * np.expm1(np.minimum(exponent, 700.0)))
     if not np.any(exponent > 700):
         return small
-    return np.where(exponent > 700, np.logaddexp(np.log1p(-q), np.log(q) + exponent), small)
+    mixture: np.ndarray = np.where(exponent > 700, np.logaddexp(np.log1p(-q), np.log(q) + exponent), small)
+    return mixture
 
 
 def _log_expm1(x: np.ndarray) -> np.ndarray:
     """Return log(e^x − 1) for x ≥ 0."""
     with np.errstate(divide="ignore"):
-        return x + np.log(-np.expm1(-x))
+        log_difference: np.ndarray = x + np.log(-np.expm1(-x))
+        return log_difference
 
 
 def _log_remainder(log_ratio: np.ndarray, alpha: np.ndarray) -> np.ndarray:
@@ -110,7 +113,7 @@ def _log_remainder(log_ratio: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     w = np.expm1(np.minimum(log_ratio, 700.0))
     power = alpha * log_ratio
     with np.errstate(divide="ignore", invalid="ignore"):
-        result = np.log(np.expm1(np.minimum(power, 30.0)) - alpha * w)
+        result: np.ndarray = np.log(np.expm1(np.minimum(power, 30.0)) - alpha * w)
         large = power > 30
         if large.any():
             linear = np.where(log_ratio > 30, np.log(alpha) + log_ratio, np.log1p(alpha * np.maximum(w, 0)))
@@ -126,4 +129,5 @@ def _binomial_tail(w: np.ndarray, alpha: np.ndarray, terms: int = 16) -> np.ndar
     total = np.zeros_like(w)
     for k in range(terms, 1, -1):  # Horner's scheme: C(α, k+1)/C(α, k) = (α−k)/(k+1)
         total = 1 + (alpha - k) / (k + 1) * w * total
-    return alpha * (alpha - 1) / 2 * w * w * total
+    tail: np.ndarray = alpha * (alpha - 1) / 2 * w * w * total
+    return tail

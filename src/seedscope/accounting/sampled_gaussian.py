@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from seedscope.accounting.quadrature import log_excess
-from seedscope.errors import require, require_positive, require_probability, unknown_name
+from seedscope.core import RELATIONS, Relation, require, require_positive, require_probability, unknown_name
 
-Relation = Literal["add_or_remove", "replace_one"]
 FractionalOrders = Literal["exact", "interpolate"]
 
 _BLOCK = 2**16  # terms of the integer-order sum held at once: they stay in the processor's cache
@@ -82,8 +81,8 @@ def _check(
     require_probability("sampling_probability", q, closed=True)
     orders = np.asarray(order, float)
     require(np.isfinite(orders) & (orders > 1), f"order must be a finite number above 1, got {orders}.")
-    if relation not in get_args(Relation):
-        raise unknown_name("relation", relation, get_args(Relation))
+    if relation not in RELATIONS:
+        raise unknown_name("relation", relation, RELATIONS)
     if fractional not in get_args(FractionalOrders):
         raise unknown_name("fractional_orders", fractional, get_args(FractionalOrders))
 
@@ -98,7 +97,8 @@ def _inner_rdp(c: np.ndarray, q: np.ndarray, alpha: np.ndarray, replace: bool, i
     else:
         log_a = _log_moment(c, q, alpha, replace)
     rounding = 8 * np.finfo(float).eps * (alpha * (np.log(alpha) - np.log(q) + 2) + alpha / (alpha - 1))
-    return log_a / (alpha - 1) * (1 + rounding)
+    divergence: np.ndarray = log_a / (alpha - 1) * (1 + rounding)
+    return divergence
 
 
 def _log_moment(c: np.ndarray, q: np.ndarray, alpha: np.ndarray, replace: bool) -> np.ndarray:
@@ -110,7 +110,8 @@ def _log_moment(c: np.ndarray, q: np.ndarray, alpha: np.ndarray, replace: bool) 
     integrated = (alpha > 1) & ~summed
     if integrated.any():
         excess[integrated] = log_excess(c[integrated], q[integrated], alpha[integrated], replace)
-    return np.logaddexp(0.0, excess)
+    log_moment: np.ndarray = np.logaddexp(0.0, excess)
+    return log_moment
 
 
 def _log_excess_at_integers(c: np.ndarray, q: np.ndarray, alpha: np.ndarray) -> np.ndarray:
@@ -137,4 +138,5 @@ def _log_excess_at(order: int, c: np.ndarray, q: np.ndarray) -> np.ndarray:
     with np.errstate(under="ignore"):
         total = -(np.exp(terms, out=terms) * np.expm1(-exponent)).sum(axis=0)
     with np.errstate(divide="ignore"):
-        return largest + np.log(total)
+        log_excess: np.ndarray = largest + np.log(total)
+        return log_excess

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seedscope.commands import options
-from seedscope.errors import require
+from seedscope.core import Relation, require
 
-FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+if TYPE_CHECKING:
+    from seedscope.accounting import TradeOff
+
 PRIORS = (0.001, 0.1)  # chances of guessing a record without the model
 
 Noise = Annotated[
@@ -17,7 +21,11 @@ Noise = Annotated[
 ]
 Epsilon = Annotated[float | None, typer.Option(help="Instead of --noise: find the least noise that reaches this ε.")]
 Epochs = Annotated[float | None, typer.Option(help="Instead of --steps: passes over the data.")]
-Pld = Annotated[bool, typer.Option("--pld", help="Also by privacy-loss distributions, a tighter bound (extra 'pld').")]
+Advantage = Annotated[
+    float | None, typer.Option(help="Instead of --noise: the least noise that keeps any attack's advantage below this.")
+]
+Tpr = Annotated[float | None, typer.Option(help="Instead of --noise: the largest true-positive rate, at --fpr.")]
+Fpr = Annotated[float | None, typer.Option(help="The false-positive rate that --tpr is at.")]
 
 
 def account(
@@ -27,9 +35,11 @@ def account(
     epochs: Epochs = None,
     noise: Noise = None,
     epsilon: Epsilon = None,
+    advantage: Advantage = None,
+    tpr: Tpr = None,
+    fpr: Fpr = None,
     delta: Annotated[float, typer.Option(help="δ, well below 1/N.")] = 1e-5,
     relation: Annotated[str, typer.Option(help="Neighbours: add_or_remove or replace_one.")] = "add_or_remove",
-    pld: Pld = False,
     as_json: options.Json = False,
 ) -> None:
     """Say how private DP-SGD with Poisson batches is for any data, and what an attack can achieve at most.
@@ -38,92 +48,123 @@ def account(
     Examples:
       seedscope account --examples 60000 --batch-size 128 --epochs 10 --noise 1.1
       seedscope account --examples 60000 --steps 4690 --epsilon 2 --delta 1e-6 --json
+      seedscope account --examples 60000 --epochs 10 --advantage 0.1
+      seedscope account --examples 60000 --epochs 10 --tpr 0.05 --fpr 0.01
     """
+    for name, count in (("--examples", examples), ("--batch-size", batch_size), ("--steps", steps)):
+        require(count is None or count >= 1, f"{name} must be at least 1, got {count}.")
     length = _steps(steps, epochs, examples, batch_size)
-    require((noise is None) != (epsilon is None), "give either --noise or --epsilon, not both and not neither.")
+    aims = [noise is not None, epsilon is not None, advantage is not None, tpr is not None or fpr is not None]
+    require(sum(aims) == 1, "give one of --noise, --epsilon, --advantage, or --tpr with --fpr.")
     require(batch_size <= examples, f"--batch-size must be at most --examples, {examples}, got {batch_size}.")
-    found = account_for(examples, batch_size, length, noise, epsilon, delta, relation, pld)
-    return options.print_json(found) if as_json else print_account(found)
-
-
-def account_for(
-    examples: int,
-    batch_size: int,
-    steps: int,
-    noise: float | None,
-    epsilon: float | None,
-    delta: float,
-    relation: str,
-    pld: bool,
-) -> dict[str, Any]:
-    """Return the account: the set-up, ε by each way, and what it bounds."""
-    from seedscope import accounting
-    from seedscope.analyses import per_instance, reconstruction
-
-    q, orders = batch_size / examples, accounting.DEFAULT_ORDERS
-    options_ = {"orders": orders, "relation": relation}
     if noise is None:
-        noise = accounting.dpsgd_noise_multiplier(epsilon, delta, q, steps, **options_)  # type: ignore[arg-type]
-    rdp = steps * accounting.sampled_gaussian_rdp(1.0, noise, q, orders, relation)  # type: ignore[arg-type]
-    reached = float(accounting.rdp_to_epsilon(rdp, orders, delta))
-    found = {"rdp": reached}
-    if pld:
-        require(relation == "add_or_remove", "--pld is for the relation add_or_remove only.")
-        found["pld"] = accounting.pld_epsilon(noise, q, steps, delta)
-    least = min(found.values())
-    rates = [_true_positive_rate(rdp, orders, least, delta, rate) for rate in FALSE_POSITIVE_RATES]
-    advantage = min(
-        float(per_instance.membership_advantage(rdp, orders)), float(per_instance.epsilon_advantage(least, delta))
-    )
-    return {
-        "examples": examples,
-        "batch_size": batch_size,
-        "steps": steps,
-        "sampling_probability": q,
-        "noise_multiplier": noise,
-        "delta": delta,
-        "relation": relation,
-        "epsilon": found,
-        "kind": "proved",
-        "membership_advantage": advantage,
-        "true_positive_rates": [
-            {"false_positive_rate": rate, "at_most": most}
-            for rate, most in zip(FALSE_POSITIVE_RATES, rates, strict=True)
-        ],
-        "reconstruction_success": [
-            {"without_the_model": prior, "at_most": float(most)}
-            for prior, most in zip(
-                PRIORS, reconstruction.reconstruction_success_upper(PRIORS, noise, q, steps), strict=True
-            )
-        ],
-    }
+        noise = least_noise(batch_size / examples, length, relation, epsilon, delta, advantage, tpr, fpr)
+    found = account_for(examples, batch_size, length, noise, delta, relation)
+    return options.print_json(found.as_dict()) if as_json else print_account(found)
 
 
-def print_account(found: dict[str, Any]) -> None:
+def least_noise(
+    rate: float,
+    steps: int,
+    relation: Any,
+    epsilon: float | None = None,
+    delta: float = 1e-5,
+    advantage: float | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+) -> float:
+    """Return the least noise multiplier that reaches ε, or keeps every attack within a risk."""
+    from seedscope import accounting  # start-up
+
+    if epsilon is not None:
+        return accounting.dpsgd_noise_multiplier(epsilon, delta, rate, steps, relation=relation)
+    return accounting.dpsgd_noise_for_risk(accounting.Risk(advantage, tpr, fpr), rate, steps, relation)
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """What is known of a DP-SGD set-up whatever the data: its ε by each way, its curve, what reconstruction can reach.
+
+    `reconstruction` has pairs: the chance to guess a record right without the model, and at most with it.
+    """
+
+    examples: int
+    batch_size: int
+    steps: int
+    noise_multiplier: float
+    delta: float
+    relation: Relation
+    epsilon: Mapping[str, float]
+    curve: TradeOff
+    reconstruction: tuple[tuple[float, float], ...]
+
+    @property
+    def sampling_probability(self) -> float:
+        """The chance of a row to be in a batch."""
+        return self.batch_size / self.examples
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the account as JSON has it."""
+        described = self.curve.as_dict()
+        names = ("examples", "batch_size", "steps", "sampling_probability", "noise_multiplier", "delta", "relation")
+        return {name: getattr(self, name) for name in names} | {
+            "epsilon": dict(self.epsilon),
+            "kind": "proved",
+            "mu": described["mu"],
+            "membership_advantage": float(self.curve.advantage),
+            "true_positive_rates": described["true_positive_rates"],
+            "trade_off": described["curve"],
+            "reconstruction_success": [
+                {"without_the_model": prior, "at_most": most} for prior, most in self.reconstruction
+            ],
+        }
+
+
+def account_for(examples: int, batch_size: int, steps: int, noise: float, delta: float, relation: Any) -> Account:
+    """Return the account: the set-up, ε by each way, and what it bounds."""
+    from seedscope import accounting  # start-up
+
+    q = batch_size / examples
+    curve = accounting.trade_off(noise_multiplier=noise, sampling_probability=q, steps=steps, relation=relation)
+    renyi = float(accounting.dpsgd_epsilon(noise, q, steps, delta, relation=relation))
+    tight = {} if relation == "replace_one" else {"pld": float(curve.epsilon(delta))}
+    success = accounting.reconstruction_success_upper(PRIORS, noise, q, steps)
+    pairs = tuple((prior, float(most)) for prior, most in zip(PRIORS, success, strict=True))
+    return Account(examples, batch_size, steps, noise, delta, relation, {"rdp": renyi} | tight, curve, pairs)
+
+
+def print_account(account: Account) -> None:
     """Print the account, first the numbers, then what they mean."""
-    least = min(found["epsilon"].values())
-    ways = ", ".join(f"{value:.4g} by {_WAYS[name]}" for name, value in found["epsilon"].items())
+    found = account.as_dict()
+    ways = ", ".join(f"{value:.4g} by {_WAYS[name]}" for name, value in account.epsilon.items())
     typer.echo(
-        f"{found['steps']:,} steps, each row in a batch with probability {found['sampling_probability']:.4g}, noise "
-        f"{found['noise_multiplier']:.4g} times the clipping norm:"
+        f"{account.steps:,} steps, each row in a batch with probability {account.sampling_probability:.4g}, noise "
+        f"{account.noise_multiplier:.4g} times the clipping norm:"
     )
-    typer.echo(f"  ε = {ways}, at δ = {found['delta']:g} (proved, {_RELATIONS[found['relation']]})")
+    typer.echo(f"  ε = {ways}, at δ = {account.delta:g} (proved, {_RELATIONS[account.relation]})")
+    where = found["mu"].get("note", "exactly")
+    typer.echo(f"  μ = {found['mu']['value']:.4g}: no easier to tell apart than N(0, 1) and N(μ, 1) ({where})")
     typer.echo("What that bounds, whatever the data and whoever looks at the trained model:")
-    typer.echo(f"  · any outcome is at most {_factor(least)} times likelier because of one person, up to δ")
-    typer.echo(
-        f"  · a membership attack is right at most {100 * found['membership_advantage']:.3g} points beyond chance"
-    )
-    for one in found["true_positive_rates"]:
-        typer.echo(
-            f"  · if it accuses {100 * one['false_positive_rate']:g} % of outsiders, it finds at most "
-            f"{100 * one['at_most']:.3g} % of the members"
-        )
-    for one in found["reconstruction_success"]:
-        typer.echo(
-            f"  · whoever would guess a record right {100 * one['without_the_model']:g} % of the time anyway "
-            f"does so at most {100 * one['at_most']:.3g} % of the time with the model"
-        )
+    for sentence in meanings(found):
+        typer.echo(f"  · {sentence}")
     typer.echo("Only for Poisson batches: shuffled ones have another, generally worse, guarantee.")
+
+
+def meanings(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what an account bounds, a sentence for each kind of attack."""
+    factor = _factor(min(found["epsilon"].values()))
+    yield f"any outcome is at most {factor} times likelier because of one person, up to δ"
+    advantage = 100 * found["membership_advantage"]
+    yield f"a membership attack finds at most {advantage:.3g} points more of the members than it accuses of outsiders"
+    for one in found["true_positive_rates"]:
+        accused, at_most = 100 * one["false_positive_rate"], 100 * one["at_most"]
+        yield f"if it accuses {accused:g} % of outsiders, it finds at most {at_most:.3g} % of the members"
+    for one in found["reconstruction_success"]:
+        prior, at_most = 100 * one["without_the_model"], 100 * one["at_most"]
+        yield (
+            f"whoever would guess a record right {prior:g} % of the time anyway "
+            f"does so at most {at_most:.3g} % of the time with the model"
+        )
 
 
 _WAYS = {"rdp": "Rényi orders", "pld": "privacy-loss distributions"}
@@ -135,14 +176,6 @@ def _factor(epsilon: float) -> str:
     import math
 
     return f"{math.exp(epsilon):.3g}" if epsilon < 700 else "∞"
-
-
-def _true_positive_rate(rdp: Any, orders: Any, epsilon: float, delta: float, rate: float) -> float:
-    """Return the largest true-positive rate that the divergences and the (ε, δ) both allow."""
-    from seedscope.analyses import per_instance
-
-    by_rdp = per_instance.true_positive_rate(rdp, orders, rate)
-    return min(float(by_rdp), float(per_instance.epsilon_true_positive_rate(epsilon, delta, rate)))
 
 
 def _steps(steps: int | None, epochs: float | None, examples: int, batch_size: int) -> int:

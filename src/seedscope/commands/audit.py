@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedscope.commands import options
-from seedscope.errors import require, require_count
+from seedscope.commands import (
+    data_options,
+    mechanism_options,
+    model_options,
+    options,
+    own_models,
+    policy_options,
+)
+from seedscope.core import require, require_count, without_places
 
 if TYPE_CHECKING:
-    from seedscope.audit import Audit
+    from seedscope.auditing import Audit
     from seedscope.datasets import Dataset
 
 LEVELS: dict[str, tuple[float, ...]] = {
+    "gaussian-objective": (0.5, 1.0, 2.0),
     "objective": (0.5, 1.0, 2.0),
     "dpsgd": (0.5, 1.0, 2.0),
     "output": (1.0, 4.0, 8.0),
@@ -27,64 +35,131 @@ SHADOW_SEEDS = 100  # seeds of the models without a person, at most
 
 
 def audit(
-    data: options.Data = "breast-cancer",
-    target: options.Target = None,
-    group: options.Group = None,
-    test: options.Test = None,
-    id: options.Id = None,
-    drop_missing: options.DropMissing = False,
-    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(options.MECHANISMS)}.")] = "objective",
-    model: Annotated[str, typer.Option(help=f"One of {', '.join(options.MODELS)}.")] = "logistic",
+    context: typer.Context,
+    data: data_options.Data = "breast-cancer",
+    target: data_options.Target = None,
+    group: data_options.Group = None,
+    test: data_options.Test = None,
+    id: data_options.Id = None,
+    drop_missing: data_options.DropMissing = False,
+    mechanism: Annotated[
+        str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")
+    ] = "gaussian-objective",
+    model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
     epsilon: Annotated[list[float] | None, typer.Option(help="A privacy level; repeatable. Not for sgd.")] = None,
-    delta: options.Delta = None,
-    l2: options.L2 = None,
-    learning_rate: options.LearningRate = None,
-    batch_size: options.BatchSize = None,
-    steps: options.Steps = None,
-    epochs: options.Epochs = None,
-    clip: options.Clip = None,
+    delta: mechanism_options.Delta = None,
+    l2: mechanism_options.L2 = None,
+    learning_rate: mechanism_options.LearningRate = None,
+    batch_size: mechanism_options.BatchSize = None,
+    steps: mechanism_options.Steps = None,
+    epochs: mechanism_options.Epochs = None,
+    clip: mechanism_options.Clip = None,
+    public_size: mechanism_options.PublicSize = None,
+    private_scaling: mechanism_options.PrivateScaling = None,
     models: Annotated[int, typer.Option(help="Re-trainings per level.")] = 1000,
     neighbours: Annotated[int, typer.Option(help="People whose membership is attacked.")] = 40,
     neighbour_models: Annotated[int, typer.Option(help="Re-trainings with and without each of them.")] = SHADOW_SEEDS,
     seed: options.Seed = 0,
     out: Annotated[Path, typer.Option(help="The folder of the report.")] = Path("seedscope-report"),
     store: Annotated[
-        Path | None, typer.Option(help="The folder of the models; default runs/audit-DATA-MECHANISM.")
+        Path | None, typer.Option(help="The folder of the models; default: one in runs, named by what is trained.")
     ] = None,
     jobs: options.Jobs = None,
     cluster: options.Cluster = None,
+    estimator: own_models.Estimator = None,
+    resample: own_models.Resample = "none",
+    scores: Annotated[
+        Path | None, typer.Option(help="Instead of DATA: predictions of models trained elsewhere (.npz, CSV, Parquet).")
+    ] = None,
+    policy: policy_options.PolicyFile = None,
+    fail_if: policy_options.FailIf = None,
+    junit: policy_options.JUnit = None,
+    sarif: policy_options.Sarif = None,
     public: Annotated[bool, typer.Option("--public", help="Write only what does not depend on the data.")] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write individuals.parquet too.")] = False,
+    quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Audit a training: privacy bought, privacy left and arbitrariness caused, person by person.
 
     With dpsgd each audited person gets both sides: an ε from their own gradients, and what an attack proves.
-    Exit code 1 says that an attack beats what is guaranteed: then the training has a bug.
+    Exit codes: 0 every rule that was asked for is kept (--policy, --fail-if), 1 not, 2 a mistake in the command, 3 an
+    attack beats what is guaranteed: then the training has a bug.
 
     \b
     Examples:
       seedscope audit
       seedscope audit --mechanism dpsgd --epsilon 1 --epsilon 2 --clip 0.5 --neighbour-models 200
       seedscope audit patients.csv --target outcome --group sex --mechanism objective --epsilon 0.5 --epsilon 2
+      seedscope audit patients.csv --target outcome --group sex --estimator my_module:pipeline
+      seedscope audit --scores predictions.npz
+      seedscope audit patients.csv --target outcome --policy policy.toml --fail-if "advantage>0.1" --junit verdict.xml
     """
-    from seedscope.report import claim_folder
+    from seedscope.report import claim_folder  # start-up
 
+    judging = policy_options.Judging(policy, fail_if or (), junit, sarif)
+    judging.rules()  # a mistake in them must not be found after long work
+    if scores is not None:
+        given_too = {"--target": target, "--group": group, "--test": test, "--id": id, "--epsilon": epsilon}
+        return _finish_scores(scores, given_too, out, public, show, as_json, judging)
     _require_counts(models, neighbours, neighbour_models)
-    table = options.open_data(data, target, group, test, id, drop_missing, seed)
-    given = options.MechanismOptions(learning_rate, batch_size, steps, epochs, None, delta, clip, None, l2)
-    chosen = make_levels(given, mechanism, epsilon, len(table.base))
-    network = options.make_model(model)
-    _require_plans(table, chosen, network, seed)
+    if estimator is not None:
+        claim_folder(out)
+        counts = {"models": models, "neighbours": neighbours, "neighbour_models": neighbour_models}
+        own = own_models.audit_estimator(
+            context,
+            estimator,
+            data,
+            target,
+            group,
+            test,
+            id,
+            drop_missing,
+            counts,
+            resample,
+            seed,
+            store,
+            jobs,
+            cluster,
+            as_json,
+        )
+        own = replace(own, policy=judging.rules())
+        return _finish(own, own.save(out, public, parquet), show, as_json, judging, public)
+    table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
+    given = mechanism_options.MechanismOptions(
+        learning_rate, batch_size, steps, epochs, None, delta, clip, None, l2, public_size=public_size
+    )
+    chosen = make_levels(given, mechanism, epsilon, table, private_scaling)
+    network = model_options.make_model(model)
+    names = _require_plans(table, chosen, network, seed)
     place = store or Path("runs") / f"audit-{table.name}-{mechanism}"
+    folders = {label: place / (label if store else f"{label}-{names[label]}") for label in chosen}
     claim_folder(out)
+    silent = quiet or as_json
     with options.on_cluster(cluster, jobs):
         trained = [
-            _train_level(table, one, network, models, neighbours, neighbour_models, seed, place / label, jobs, as_json)
+            _train_level(table, one, network, models, neighbours, neighbour_models, seed, folders[label], jobs, silent)
             for label, one in chosen.items()
         ]
-    found = _examined(trained, table)
-    _finish(found, found.save(out, public), show, as_json)
+    found = _examined(trained, table, judging)
+    return _finish(found, found.save(out, public, parquet), show, as_json, judging, public)
+
+
+def _finish_scores(
+    scores: Path, given: dict[str, Any], out: Path, public: bool, show: bool, as_json: bool,
+    judging: policy_options.Judging,
+) -> None:  # fmt: skip
+    """Audit predictions from elsewhere: they bring their own labels and groups."""
+    from seedscope.integrations import read_scores  # start-up
+    from seedscope.report import claim_folder  # start-up
+
+    foreign = [name for name, value in given.items() if value]
+    require(not foreign, f"{', '.join(foreign)} is for data to train on; a file of --scores has its own columns.")
+    ensemble = read_scores(scores)
+    claim_folder(out)
+    found = _examined([ensemble], None, judging)
+    return _finish(found, found.save(out, public), show, as_json, judging, public)
 
 
 def _require_counts(models: int, neighbours: int, neighbour_models: int) -> None:
@@ -94,87 +169,121 @@ def _require_counts(models: int, neighbours: int, neighbour_models: int) -> None
     require_count("neighbour_models", neighbour_models, at_least=2)
 
 
-def _require_plans(data: Dataset, levels: dict[str, Any], model: Any, seed: int) -> None:
-    """Raise what does not go together, before anything is trained or written."""
-    from seedscope.grid import Grid
-    from seedscope.plan import make_plan
+def _require_plans(data: Dataset, levels: dict[str, Any], model: Any, seed: int) -> dict[str, str]:
+    """Return the levels' short names; raise what does not go together, before anything is trained or written."""
+    from seedscope.planning import Grid, make_plan  # start-up
 
     present = sorted(set(data.test.labels.tolist()))
     names = ", ".join(repr(data.class_names[one]) for one in present)
     few = f"the test part must hold at least two classes, it has only {names}; choose another --test."
     require(len(present) >= 2, few)
-    for mechanism in levels.values():
-        make_plan(data, mechanism, model, Grid(1, root_seed=seed))
+    plans = {
+        label: make_plan(data, one.mechanism, model, Grid(1, root_seed=seed), scaling=one.scaling)
+        for label, one in levels.items()
+    }
+    for level in levels.values():
+        mechanism_options.warn_of_size(level.mechanism, data)
+    return {label: plan.short_name for label, plan in plans.items()}
 
 
 def make_levels(
-    given: options.MechanismOptions, mechanism: str, epsilons: list[float] | None, examples: int
-) -> dict[str, Any]:
-    """Return the mechanism of each privacy level by the level's name; plain SGD has one."""
+    given: mechanism_options.MechanismOptions,
+    mechanism: str,
+    epsilons: list[float] | None,
+    data: Dataset,
+    private_scaling: float | None = None,
+) -> dict[str, mechanism_options.Level]:
+    """Return the mechanism and scaling of each privacy level by the level's name; plain SGD has one."""
     if mechanism == "sgd":
         require(not epsilons, "--epsilon is not an option of --mechanism sgd: it has no proved guarantee.")
-        return {"sgd": given.make(mechanism, examples)}
+        return {"sgd": mechanism_options.level(given, mechanism, None, data, private_scaling)}
     wanted = epsilons or LEVELS.get(mechanism, (1.0,))
-    levels = {f"epsilon-{one:g}": replace(given, epsilon=one).make(mechanism, examples) for one in wanted}
+    levels = {
+        f"epsilon-{shortest(one)}": mechanism_options.level(given, mechanism, one, data, private_scaling)
+        for one in wanted
+    }
     require(len(levels) == len(wanted), f"each --epsilon must be given once, got {epsilons}.")
     return levels
 
 
+def shortest(number: float) -> str:
+    """Return a number as text: six digits where they are the whole number, else all that tell it from another.
+
+    >>> shortest(0.5), shortest(1.0000001)
+    ('0.5', '1.0000001')
+    """
+    text = f"{number:g}"
+    return text if float(text) == number else repr(number)
+
+
 def _train_level(
-    data: Any, mechanism: Any, model: Any, models: int, neighbours: int, neighbour_models: int, seed: int, place: Path,
-    jobs: int | None, quiet: bool,
+    data: Any, level: mechanism_options.Level, model: Any, models: int, neighbours: int, neighbour_models: int,
+    seed: int, place: Path, jobs: int | None, quiet: bool,
 ) -> Any:  # fmt: skip
     """Return a level's ensembles: many seeds on the base, and fewer with neighbours beside it."""
-    from seedscope.commands.train import train_visibly
-    from seedscope.grid import Grid
-    from seedscope.mechanisms import DPSGD
-    from seedscope.plan import Norms, Records
+    from seedscope.commands.train import train_visibly  # start-up
+    from seedscope.planning import Grid, Norms, Records  # start-up
 
+    mechanism, scaling = level.mechanism, level.scaling
     base = train_visibly(
         data, mechanism, model, Grid(models, root_seed=seed), place / "base", jobs, quiet=quiet,
-        records=Records(probes=("test",)), what=f"{place.name}: base",
+        records=Records(probes=("test",), losses_of=_losses_of(data, mechanism)), what=f"{place.name}: base",
+        scaling=scaling,
     )  # fmt: skip
     if not neighbours:
         return base
-    grid = Grid(neighbour_models, min(neighbours, len(data.base)), root_seed=seed)
-    norms = Norms(precision="float16") if isinstance(mechanism, DPSGD) else None
+    grid = Grid(neighbour_models, min(neighbours, data.base.people), root_seed=seed)
+    norms = None if mechanism.cannot_record("gradient_norms") else Norms(precision="float16")
     shadows = train_visibly(
         data, mechanism, model, grid, place / "neighbours", jobs, quiet=quiet,
-        records=Records(probes=("neighbours",), norms=norms), what=f"{place.name}: neighbours",
+        records=Records(probes=("neighbours",), norms=norms), what=f"{place.name}: neighbours", scaling=scaling,
     )  # fmt: skip
     return base, shadows
 
 
-def _examined(trained: list[Any], data: Dataset) -> Audit:
+def _losses_of(data: Dataset, mechanism: Any) -> Any:
+    """Return whose privacy losses are recorded: everybody's, where the mechanism has them and a row is a person."""
+    return None if data.base.persons is not None or mechanism.cannot_record("privacy_losses") else "train"
+
+
+def _examined(trained: list[Any], data: Dataset | None, judging: policy_options.Judging) -> Audit:
     """Return the audit of the trained levels."""
-    from seedscope.audit import audit as examine
+    from seedscope.auditing import audit as examine  # start-up
 
-    command = shlex.join(["seedscope", *sys.argv[1:]])
-    return examine(*trained, data=data, command=command)
+    command = shlex.join(["seedscope", *map(without_places, sys.argv[1:])])
+    return replace(examine(*trained, data=data, command=command), policy=judging.rules())
 
 
-def _finish(found: Audit, written: list[Path], show: bool, as_json: bool) -> None:
-    """Print the verdict and where the report is; open it if asked to; a bug in the training is an exit code too."""
+def _finish(
+    found: Audit, written: list[Path], show: bool, as_json: bool, judging: policy_options.Judging | None = None,
+    public: bool = False,
+) -> None:  # fmt: skip
+    """Print the verdict and where the report is; open it if asked to; what is wrong is an exit code too.
+
+    With a public report standard output says nothing that depends on the data either.
+    """
     page = next(path for path in written if path.suffix == ".html")
-    if as_json:
+    if judging is not None and (judging.junit or judging.sarif):
+        written = [*written, *judging.write(found.as_dict())]
+    if public:
+        _print_public(found, written, as_json)
+    elif as_json:
         report = found.as_dict()
         parts = {"verdict": report["verdict"], "alarms": report["alarms"], "written": [str(path) for path in written]}
         options.print_json(parts)
     else:
-        _print_verdict(found)
+        policy_options.print_verdict(found.verdict)
         typer.echo(f"Report: {page}")
     if show:
         webbrowser.open(page.resolve().as_uri())
-    if found.alarms:
-        for alarm in found.alarms:
-            typer.echo(f"seedscope: BUG IN THE TRAINING at {alarm}", err=True)
-        raise typer.Exit(1)
+    policy_options.leave(found.verdict, found.alarms)
 
 
-def _print_verdict(found: Audit) -> None:
-    """Print the advice, its reasons and the numbers that matter."""
-    typer.echo(found.verdict.headline)
-    for sentence in found.verdict.sentences:
-        typer.echo(f"  {sentence}")
-    for one in found.verdict.numbers:
-        typer.echo(f"  {one.name}: {one.number}")
+def _print_public(found: Audit, written: list[Path], as_json: bool) -> None:
+    """Print what a public report may say: the guarantees, and where it is."""
+    levels = found.as_dict(public=True)["levels"]
+    if as_json:
+        return options.print_json({"levels": levels, "written": [str(path) for path in written]})
+    for level in levels:
+        typer.echo(f"{level['label']}: {level['guarantee']['reason']}")
+    return typer.echo(f"Report: {written[0]}")

@@ -20,7 +20,7 @@ def list_sets(as_json: Json = False) -> None:
     Example:
       seedscope data list
     """
-    from seedscope import datasets
+    from seedscope import datasets  # start-up
 
     described = [datasets.describe(name) for name in datasets.names()]
     if as_json:
@@ -48,7 +48,7 @@ def fetch(
     Example:
       seedscope data fetch mnist adult
     """
-    from seedscope import datasets
+    from seedscope import datasets  # start-up
 
     paths = {name: str(datasets.fetch(name, force=force)) for name in names}
     if as_json:

@@ -6,37 +6,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedscope.commands import options
+from seedscope.commands import data_options, mechanism_options, model_options, options
+from seedscope.core import in_bytes, in_time
 
 if TYPE_CHECKING:
-    from seedscope.costs import Cost
+    from seedscope.execution import Cost
 
 
 def plan(
-    data: options.Data = "breast-cancer",
-    target: options.Target = None,
-    group: options.Group = None,
-    test: options.Test = None,
-    id: options.Id = None,
-    drop_missing: options.DropMissing = False,
+    data: data_options.Data = "breast-cancer",
+    target: data_options.Target = None,
+    group: data_options.Group = None,
+    test: data_options.Test = None,
+    id: data_options.Id = None,
+    drop_missing: data_options.DropMissing = False,
     error: Annotated[float, typer.Option(help="The largest error of a disagreement (0 to 1) that is allowed.")] = 0.05,
     confidence: Annotated[float, typer.Option(help="With which all errors are as small as that.")] = 0.95,
     examples: Annotated[
         int | None, typer.Option(help="People to know it of at once; default: the test part, times classes beyond two.")
     ] = None,
-    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(options.MECHANISMS)}.")] = "objective",
-    model: Annotated[str, typer.Option(help=f"One of {', '.join(options.MODELS)}.")] = "logistic",
+    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")] = "objective",
+    model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
     hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 10,
-    learning_rate: options.LearningRate = None,
-    batch_size: options.BatchSize = None,
-    steps: options.Steps = None,
-    epochs: options.Epochs = None,
+    learning_rate: mechanism_options.LearningRate = None,
+    batch_size: mechanism_options.BatchSize = None,
+    steps: mechanism_options.Steps = None,
+    epochs: mechanism_options.Epochs = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy level; default 1. Not for sgd.")] = None,
-    delta: options.Delta = None,
-    clip: options.Clip = None,
-    l2: options.L2 = None,
+    delta: mechanism_options.Delta = None,
+    clip: mechanism_options.Clip = None,
+    l2: mechanism_options.L2 = None,
     seed: options.Seed = 0,
     jobs: options.Jobs = None,
+    memory: options.Memory = None,
     as_json: options.Json = False,
 ) -> None:
     """Say how many models must be trained to know each person's disagreement, and what that takes here.
@@ -48,34 +50,39 @@ def plan(
       seedscope plan breast-cancer --error 0.05 --confidence 0.95 --epsilon 1
       seedscope plan patients.csv --target outcome --mechanism sgd --steps 2000 --json
     """
-    from seedscope.adaptive import watched
-    from seedscope.costs import measure_cost
+    from seedscope.execution import measure_cost, watched  # start-up
+    from seedscope.mechanisms import MinimiserMechanism  # start-up
 
-    table = options.open_data(data, target, group, test, id, drop_missing, seed)
-    chosen = options.MechanismOptions(
+    table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
+    chosen = mechanism_options.MechanismOptions(
         learning_rate, batch_size, steps, epochs, epsilon, delta, clip, l2=l2
-    ).make(mechanism, len(table.base))  # fmt: skip
+    ).make(mechanism, len(table.base), mechanism_options.conditions_of(table))  # fmt: skip
     people = watched(table) if examples is None else examples
-    counts = models_for(error, confidence, people)
-    network = options.make_model(model, hidden)
-    cost = measure_cost(table, chosen, models=counts["exact interval"], model=network, jobs=jobs)
+    counts = models_for(error, confidence, people, isinstance(chosen, MinimiserMechanism) and table.classes == 2)
+    network = model_options.make_model(model, hidden)
+    cost = measure_cost(table, chosen, models=counts["exact interval"], model=network, jobs=jobs, memory=memory)
     found = summarise(error, confidence, people, counts, cost)
     return options.print_json(found) if as_json else print_plan(found, table.name, mechanism)
 
 
-def models_for(error: float, confidence: float, examples: int) -> dict[str, int]:
-    """Return the number of models by each way of being sure."""
-    from seedscope.adaptive import seeds_needed
-    from seedscope.analyses.multiplicity import models_needed, models_needed_exact
+def models_for(error: float, confidence: float, examples: int, stand_ins: bool = False) -> dict[str, int]:
+    """Return the number of models by each way of being sure; `stand_ins`: where the mechanism has such."""
+    from seedscope.analyses.multiplicity import models_needed, models_needed_exact  # start-up
+    from seedscope.execution import seeds_needed  # start-up
 
     bound = models_needed(error, confidence, examples)
     earliest, latest = seeds_needed(error, confidence, examples)
+    sooner, later = seeds_needed(error, confidence, examples, surrogate=True)
+    with_stand_ins = {
+        "--until-error with stand-ins, at the earliest": sooner,
+        "--until-error with stand-ins, at the latest": later,
+    }
     return {
         "the paper's bound": bound,
         "exact interval": models_needed_exact(error, confidence, examples),
         "--until-error, at the earliest": earliest,
         "--until-error, at the latest": latest,
-    }
+    } | (with_stand_ins if stand_ins else {})
 
 
 def summarise(error: float, confidence: float, examples: int, counts: dict[str, int], cost: Cost) -> dict[str, Any]:
@@ -100,7 +107,7 @@ def print_plan(found: dict[str, Any], data: str, mechanism: str) -> None:
     )
     table = Table("by", "models", "time here", "space at most", box=None, header_style="bold")
     for name, way in found["ways"].items():
-        table.add_row(name, f"{way['models']:,}", duration(way["seconds"]), size(way["bytes"]))
+        table.add_row(name, f"{way['models']:,}", in_time(way["seconds"]), in_bytes(way["bytes"]))
     Console().print(table)
     measured = found["measured"]
     typer.echo(
@@ -108,27 +115,3 @@ def print_plan(found: dict[str, Any], data: str, mechanism: str) -> None:
         f"process{'es' if measured['processes'] > 1 else ''}, {measured['start_seconds']:.1f} s to start (estimate)."
     )
     typer.echo(f"Next: seedscope train {data} --mechanism {mechanism} … --until-error {found['error']:g}")
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it.
-
-    >>> duration(4.2), duration(300), duration(9000), duration(400_000)
-    ('4.2 s', '5.0 min', '2.5 h', '4.6 days')
-    """
-    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.1f} s"
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in the unit that suits it.
-
-    >>> size(300), size(5e6), size(7.25e9)
-    ('300 B', '5.0 MB', '7.2 GB')
-    """
-    for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= length:
-            return f"{count / length:.1f} {unit}"
-    return f"{count:.0f} B"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seedscope.commands.options import Json, print_json
-from seedscope.errors import require
+from seedscope.core import require
 
 FORMATS = ("svg", "png")
 
@@ -27,7 +27,7 @@ def report(
       seedscope report runs/breast-cancer --charts svg --open
     """
     require(charts is None or charts in FORMATS, f"--charts must be one of {', '.join(FORMATS)}, got {charts!r}.")
-    from seedscope.report.folder import write_charts, write_page
+    from seedscope.report import write_charts, write_page  # start-up
 
     written = write_page(run)
     pictures = [] if charts is None else write_charts(run, charts)

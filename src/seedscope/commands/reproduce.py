@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from seedscope.commands.options import Cluster, Jobs, Json, on_cluster, print_json
-from seedscope.errors import require, unknown_name
+from seedscope.core import require, unknown_name
 from seedscope.reproduce import STUDIES
 
 SCALES = ("small", "paper")
@@ -37,7 +37,7 @@ def reproduce(
     if study not in STUDIES:
         raise unknown_name("study", study, STUDIES)
     require(scale in SCALES, f"scale must be one of {', '.join(SCALES)}, got {scale!r}.")
-    from seedscope.reproduce.comparison import print_comparisons
+    from seedscope.reproduce import print_comparisons  # start-up
 
     folder = out or Path("runs") / f"reproduce-{study}-{scale}"
     module = import_module(f"seedscope.reproduce.{study.replace('-', '_')}")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedscope.commands import options
-from seedscope.errors import require
+from seedscope.commands import data_options, ending, mechanism_options, model_options, options
+from seedscope.core import in_bytes, require
 
 if TYPE_CHECKING:
-    from seedscope.ensemble import Ensemble
-    from seedscope.estimates import Estimate
+    from seedscope.execution import Estimate
+    from seedscope.storage import Ensemble
 
 SEEDS = 100
 LONG = 3600  # seconds
@@ -24,36 +24,42 @@ NoiseScale = Annotated[float | None, typer.Option(help="Noise of output perturba
 UntilError = Annotated[
     float | None, typer.Option(help="Instead of --seeds: until each test person's disagreement is known to this error.")
 ]
-MaxSeeds = Annotated[int | None, typer.Option(help="With --until-error: stop at so many seeds at the latest.")]
+MaxSeeds = Annotated[int | None, typer.Option(help="With --until-error: stop at this many seeds at the latest.")]
 RelationName = Annotated[str | None, typer.Option(help="replace_one or add_or_remove; default: the mechanism's.")]
 NormsOf = Annotated[
     str | None, typer.Option(help="With dpsgd: record gradient norms of the neighbours, of train or of test rows.")
 ]
-NormsEvery = Annotated[str, typer.Option(help="How often norms are recorded: every so many steps, or each epoch.")]
-Store = Annotated[Path | None, typer.Option(help="The folder to keep models in; default runs/DATA-MECHANISM.")]
+NormsEvery = Annotated[str, typer.Option(help="How often norms are recorded: a number of steps, or epoch.")]
+Store = Annotated[
+    Path | None, typer.Option(help="The folder to keep models in; default: one in runs, named by what is trained.")
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse to mix models of different versions, processors or compiler's flags.")
+]
 Verify = Annotated[bool, typer.Option("--verify", help="Check what is stored first, and train again what is damaged.")]
 
 
 def train(
-    data: options.Data = "breast-cancer",
-    target: options.Target = None,
-    group: options.Group = None,
-    test: options.Test = None,
-    id: options.Id = None,
-    drop_missing: options.DropMissing = False,
-    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(options.MECHANISMS)}.")] = "sgd",
-    model: Annotated[str, typer.Option(help=f"One of {', '.join(options.MODELS)}.")] = "logistic",
+    data: data_options.Data = "breast-cancer",
+    target: data_options.Target = None,
+    group: data_options.Group = None,
+    test: data_options.Test = None,
+    id: data_options.Id = None,
+    drop_missing: data_options.DropMissing = False,
+    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")] = "sgd",
+    model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
     hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 10,
     activation: Annotated[str, typer.Option(help="Activation of the mlp: relu, tanh or sigmoid.")] = "relu",
-    learning_rate: options.LearningRate = None,
-    batch_size: options.BatchSize = None,
-    steps: options.Steps = None,
-    epochs: options.Epochs = None,
+    learning_rate: mechanism_options.LearningRate = None,
+    batch_size: mechanism_options.BatchSize = None,
+    steps: mechanism_options.Steps = None,
+    epochs: mechanism_options.Epochs = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy level; default 1. Not for sgd.")] = None,
-    delta: options.Delta = None,
-    clip: options.Clip = None,
-    noise_multiplier: options.NoiseMultiplier = None,
-    l2: options.L2 = None,
+    delta: mechanism_options.Delta = None,
+    clip: mechanism_options.Clip = None,
+    noise_multiplier: mechanism_options.NoiseMultiplier = None,
+    public_size: mechanism_options.PublicSize = None,
+    l2: mechanism_options.L2 = None,
     noise_scale: NoiseScale = None,
     seeds: Annotated[int | None, typer.Option(help=f"How many random seeds; default {SEEDS}.")] = None,
     until_error: UntilError = None,
@@ -71,6 +77,7 @@ def train(
     cluster: options.Cluster = None,
     memory: options.Memory = None,
     verify: Verify = False,
+    strict: Strict = False,
     as_json: options.Json = False,
 ) -> None:
     """Train models over seeds × neighbouring data sets, and keep them.
@@ -86,49 +93,73 @@ def train(
       seedscope train breast-cancer --mechanism dpsgd --epsilon 2 --norms train --store runs/for-unlearn
       seedscope train breast-cancer --mechanism objective --epsilon 1 --until-error 0.05 --confidence 0.95
     """
-    from seedscope.grid import Grid
+    from seedscope.planning import Grid  # start-up
 
-    check_until(until_error, seeds, max_seeds, verify)
+    check_until(until_error, seeds, max_seeds)
     records = norm_records(norms, norms_every)
     require(until_error is None or records is None, "--norms goes with --seeds; leave --until-error out.")
-    table = options.open_data(data, target, group, test, id, drop_missing, seed)
-    chosen = options.MechanismOptions(
-        learning_rate, batch_size, steps, epochs, epsilon, delta, clip, noise_multiplier, l2, noise_scale
+    table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
+    chosen = mechanism_options.MechanismOptions(
+        learning_rate,
+        batch_size,
+        steps,
+        epochs,
+        epsilon,
+        delta,
+        clip,
+        noise_multiplier,
+        l2,
+        noise_scale,
+        public_size,
     ).make(mechanism, len(table.base))
-    place = store or Path("runs") / f"{table.name}-{mechanism}"
     count = SEEDS if seeds is None else seeds
     grid = Grid(count, neighbours, init, options.parse_steps(checkpoints), relation, seed)  # type: ignore[arg-type]
-    network = options.make_model(model, hidden, activation)
+    network = model_options.make_model(model, hidden, activation)
+    place = store or Path("runs") / f"{table.name}-{mechanism}-{_short_name(table, chosen, network, grid, records)}"
     with options.on_cluster(cluster, jobs):
         if until_error is None:
             trained = train_visibly(
-                table, chosen, network, grid, place, jobs, verify=verify, quiet=as_json, memory=memory, records=records
-            )
+                table, chosen, network, grid, place, jobs, verify=verify, quiet=as_json, memory=memory, records=records,
+                strict=strict,
+            )  # fmt: skip
             summary = summarise(trained)
         else:
-            limits = {"error": until_error, "confidence": confidence, "maximum": max_seeds, "memory": memory}
+            limits = {
+                "error": until_error,
+                "confidence": confidence,
+                "maximum": max_seeds,
+                "memory": memory,
+                "verify": verify,
+                "strict": strict,
+            }
             summary = train_until_visibly(table, chosen, network, grid, place, jobs, as_json, limits)
     return options.print_json(summary) if as_json else print_summary(summary)
 
 
+def _short_name(data: Any, mechanism: Any, model: Any, grid: Any, records: Any) -> str:
+    """Return the name of what is trained, for a store that nobody named: another option gets another store."""
+    from seedscope.planning import make_plan  # start-up
+
+    return make_plan(data, mechanism, model, grid, records).short_name
+
+
 def train_visibly(
     data: Any, mechanism: Any, model: Any, grid: Any, store: Path, jobs: int | None, *, verify: bool = False,
-    quiet: bool = False, records: Any = None, what: str = "training", memory: str | None = None,
+    quiet: bool = False, records: Any = None, what: str = "training", memory: str | None = None, scaling: Any = None,
+    strict: bool = False,
 ) -> Ensemble:  # fmt: skip
     """Return the trained ensemble; say before what it takes, show progress and, when interrupted, how to go on."""
-    from seedscope.run import train as train_grid
+    from seedscope.execution import train as train_grid  # start-up
 
     with visibly(what, store, quiet) as progress:
         return train_grid(
             data, mechanism, model=model, grid=grid, records=records, store=store, jobs=jobs, memory=memory,
-            verify=verify, progress=progress, announce=None if quiet else announce,
+            verify=verify, strict=strict, progress=progress, announce=None if quiet else announce, scaling=scaling,
         )  # fmt: skip
 
 
 def announce(found: Estimate) -> None:
     """Print what training will take; on a terminal, ask before very long work or where the disk may be too small."""
-    from seedscope.estimates import in_bytes
-
     typer.echo(str(found), err=True)
     if not found.fits:
         typer.echo(f"The disk has {in_bytes(found.free_bytes or 0)} left; what is compressed may still fit.", err=True)
@@ -141,14 +172,16 @@ def train_until_visibly(
     data: Any, mechanism: Any, model: Any, grid: Any, store: Path, jobs: int | None, quiet: bool, limits: dict[str, Any]
 ) -> dict[str, Any]:
     """Train until errors are small enough, visibly, and return the summary with the error that was reached."""
-    from seedscope.adaptive import train_until
+    from seedscope.execution import train_until  # start-up
 
     with visibly("training", store, quiet) as progress:
         found = train_until(
-            data, mechanism, model=model, grid=grid, store=store, jobs=jobs, progress=progress, **limits
-        )
+            data, mechanism, model=model, grid=grid, store=store, jobs=jobs, progress=progress,
+            announce=None if quiet else announce, **limits,
+        )  # fmt: skip
     reached = {"reached": found.reached, "wanted": limits["error"], "error": found.error.as_dict()}
-    return summarise(found.ensemble) | {"until_error": reached}
+    words = {} if found.stand_ins is None else {"stand_ins": found.stand_ins.words()}
+    return summarise(found.ensemble) | {"until_error": reached | words}
 
 
 @contextmanager
@@ -169,12 +202,12 @@ def visibly(what: str, store: Path, quiet: bool) -> Iterator[Callable[[int, int]
         typer.echo(
             f"\nStopped. {done:,} of {total:,} models are kept in {store}; run the same command to go on.", err=True
         )
-        raise typer.Exit(130) from None
+        raise typer.Exit(ending.stopped_code()) from None
 
 
 def norm_records(of: str | None, every: str) -> Any:
     """Return what is recorded where gradient norms are asked for; None: the defaults."""
-    from seedscope.plan import Norms, Records
+    from seedscope.planning import Norms, Records  # start-up
 
     if of is None:
         require(every == "1", "--norms-every goes with --norms.")
@@ -184,7 +217,7 @@ def norm_records(of: str | None, every: str) -> Any:
     return Records(norms=Norms(of, "epoch" if every == "epoch" else int(every)))  # type: ignore[arg-type]
 
 
-def check_until(until_error: float | None, seeds: int | None, max_seeds: int | None, verify: bool) -> None:
+def check_until(until_error: float | None, seeds: int | None, max_seeds: int | None) -> None:
     """Raise where options of a fixed and of an open number of seeds are mixed."""
     if until_error is None:
         require(max_seeds is None, "--max-seeds goes with --until-error; give --seeds for a fixed number.")
@@ -192,7 +225,6 @@ def check_until(until_error: float | None, seeds: int | None, max_seeds: int | N
     require(
         seeds is None, "--until-error finds the number of seeds itself; leave --seeds out, or limit it by --max-seeds."
     )
-    require(not verify, "--verify goes with --seeds; verify what is stored first, then go on with --until-error.")
 
 
 def summarise(ensemble: Ensemble) -> dict[str, Any]:
@@ -205,8 +237,8 @@ def summarise(ensemble: Ensemble) -> dict[str, Any]:
         "seeds": sizes["seed"],
         "neighbours": sizes["neighbour"] - 1,
         "parameters": sizes["parameter"],
-        "mechanism": description["mechanism"],
-        "guarantee": description["guarantee"],
+        "mechanism": dict(description.described_mechanism),
+        "guarantee": description.guarantee.describe(),
         "test_accuracy": {
             "mean": float(accuracy.mean()), "smallest": float(accuracy.min()), "largest": float(accuracy.max())
         },
@@ -237,4 +269,6 @@ def until_sentence(found: dict[str, Any]) -> str:
     """Return in words whether the wanted error was reached."""
     error, confidence = found["error"]["value"], found["error"]["confidence"]
     known = f"Each test person's disagreement is known to within {error:.3g}, all at once at {100 * confidence:g} %"
-    return f"{known}." if found["reached"] else f"{known}: not yet {found['wanted']:g}, raise --max-seeds to go on."
+    more = f" {found['stand_ins']}" if "stand_ins" in found else ""
+    said = f"{known}." if found["reached"] else f"{known}: not yet {found['wanted']:g}, raise --max-seeds to go on."
+    return said + more

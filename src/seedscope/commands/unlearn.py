@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seedscope.commands import options
-from seedscope.errors import SeedscopeError
+from seedscope.core import SeedscopeError
 
 if TYPE_CHECKING:
     from seedscope.analyses.per_instance import Decision, PerInstancePrivacy
-    from seedscope.ensemble import Ensemble
+    from seedscope.storage import Ensemble
 
 
 def unlearn(
@@ -33,13 +33,13 @@ def unlearn(
     Example:
       seedscope unlearn runs/patients-dpsgd --person 17 --person 402 --budget 0.5
     """
-    from seedscope.analyses.per_instance import (
+    from seedscope.analyses.per_instance import (  # start-up
         UnlearningSchedule,
         orders_needed,
         per_instance_privacy,
         unlearning_decisions,
     )
-    from seedscope.ensemble import Ensemble
+    from seedscope.storage import Ensemble  # start-up
 
     UnlearningSchedule(order, budget)  # refuses what is out of range before anything is read
     ensemble = Ensemble.open(store)

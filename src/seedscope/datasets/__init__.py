@@ -5,19 +5,50 @@ already; each returns a `Dataset`.
 """
 
 from seedscope.datasets.arrays import from_arrays
-from seedscope.datasets.catalogue import Description, describe, fetch, load, names
+from seedscope.datasets.categories import few_valued, not_continuous
 from seedscope.datasets.dataset import Dataset, Part
+from seedscope.datasets.dictionary import Dictionary, parse_dictionary, read_dictionary
+from seedscope.datasets.named.catalogue import Description, describe, fetch, load, names
+from seedscope.datasets.reading import ColumnReading, Reading, TableError
+from seedscope.datasets.scaling import (
+    Bounded,
+    FittedScaling,
+    PrivateMoments,
+    Scaling,
+    Standardised,
+    Unscaled,
+    default_scaling,
+    scaling_from,
+)
+from seedscope.datasets.table_files import read_frame
 from seedscope.datasets.tables import from_frame, read_table
 
 __all__ = [
+    "Bounded",
+    "ColumnReading",
     "Dataset",
     "Description",
+    "Dictionary",
+    "FittedScaling",
     "Part",
+    "PrivateMoments",
+    "Reading",
+    "Scaling",
+    "Standardised",
+    "TableError",
+    "Unscaled",
+    "default_scaling",
     "describe",
     "fetch",
+    "few_valued",
     "from_arrays",
     "from_frame",
     "load",
     "names",
+    "not_continuous",
+    "parse_dictionary",
+    "read_dictionary",
+    "read_frame",
     "read_table",
+    "scaling_from",
 ]

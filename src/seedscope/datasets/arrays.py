@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.datasets.columns import MOST_CLASSES, MOST_GROUP_LEVELS, shown
+from seedscope.core import SeedscopeError, require, require_positive
+from seedscope.datasets.columns import MOST_CLASSES, MOST_GROUP_LEVELS, require_no_nul, shown
 from seedscope.datasets.dataset import Dataset, Part
 from seedscope.datasets.splits import stratified_split
-from seedscope.errors import SeedscopeError, require, require_positive
 
 
 def from_arrays(
@@ -63,7 +63,8 @@ def from_arrays(
     feature_names = feature_names or tuple(f"x{index}" for index in range(int(np.prod(rows.shape[1:]))))
     expected = int(np.prod(rows.shape[1:]))
     require(len(feature_names) == expected, f"feature_names must be {expected} names, got {len(feature_names)}.")
-    return Dataset(name, whole.take(train), whole.take(test), feature_names, classes, "arrays", norm_bound=norm_bound)
+    parts = whole.take(train), whole.take(test)
+    return Dataset(name, *parts, feature_names, classes, "arrays", norm_bound=norm_bound, drawn_test=not given)
 
 
 def _names(feature_names: Sequence[str] | None, features: Any) -> tuple[str, ...] | None:
@@ -128,6 +129,7 @@ def _identity(ids: ArrayLike | None, rows: int) -> tuple[np.ndarray, np.ndarray]
     numbers = np.arange(rows)
     if ids is None:
         return numbers, numbers
+    require_no_nul(ids if isinstance(ids, list | tuple) else np.asarray(ids).tolist())
     vector = _vector("ids", ids, rows)
     require(len(np.unique(vector)) == rows, "ids must be unique.")
     return vector, numbers

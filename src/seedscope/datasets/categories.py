@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from seedscope.errors import SeedscopeError
+from seedscope.core import SeedscopeError
 
-_LEVELS = 5  # a column of so many values or fewer is a category
+_LEVELS = 5  # a column of this many values or fewer is a category
 _REPEATS = 4  # if its values occur at least so often on average
 _SHARE = 0.01  # and if that share of the rows, or more, has another value than the most frequent one
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seedscope.errors import require
+from seedscope.core import require
 
 
 def principal_components(train: np.ndarray, components: int) -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +38,8 @@ def _leading_eigenvectors(matrix: np.ndarray, count: int) -> np.ndarray:
     # A fixed start makes Lanczos repeatable; the seed is arbitrary.
     start = np.random.default_rng(0).standard_normal(len(matrix))
     values, vectors = eigsh(matrix, k=count, v0=start)
-    return vectors[:, np.argsort(values)[::-1]]
+    leading: np.ndarray = vectors[:, np.argsort(values)[::-1]]
+    return leading
 
 
 def random_directions(features: int, components: int, seed: int) -> np.ndarray:
@@ -80,7 +81,8 @@ def rows_within_ball(features: np.ndarray) -> np.ndarray:
     >>> rows_within_ball(np.array([[3.0, 4.0], [0.3, 0.4]])).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
     """
-    return features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1.0)
+    shortened: np.ndarray = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1.0)
+    return shortened
 
 
 def rows_on_sphere(features: np.ndarray) -> np.ndarray:
@@ -99,4 +101,5 @@ def standardised(features: np.ndarray) -> np.ndarray:
     >>> standardised(np.array([[1.0], [3.0]])).tolist()
     [[-1.0], [1.0]]
     """
-    return (features - features.mean(axis=0)) / features.std(axis=0)
+    scaled: np.ndarray = (features - features.mean(axis=0)) / features.std(axis=0)
+    return scaled

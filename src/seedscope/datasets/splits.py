@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from seedscope.core import require, require_count
 from seedscope.datasets.dataset import Dataset
-from seedscope.errors import require, require_count
 
 TEST_SHARE = 0.25
 

@@ -1,47 +1,112 @@
-"""A table file as a data frame: CSV (also gzipped) and Parquet, or a sentence that says why it cannot be read."""
+"""A table file as a data frame: separated text, Parquet, a spreadsheet, also compressed; or a sentence why not."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
 import io
-import re
-import warnings
+import lzma
+import zipfile
 import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seedscope.datasets.columns import shown
-from seedscope.errors import SeedscopeError, require
+import numpy as np
+
+from seedscope.core import SeedscopeError, require, unknown_name
+from seedscope.datasets.columns import shown, understand
+from seedscope.datasets.separated import decoded, parsed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-EMPTY_CELLS = ("", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
+_COMPRESSED: dict[bytes, tuple[str, Callable[[bytes], bytes]]] = {
+    b"\x1f\x8b": ("gzip", gzip.decompress),
+    b"BZh": ("bzip2", bz2.decompress),
+    b"\xfd7zXZ\x00": ("xz", lzma.decompress),
+}
 _FOREIGN_STARTS = {
-    b"PK\x03\x04": "a zip archive or a spreadsheet",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
-    b"\xd0\xcf\x11\xe0": "a spreadsheet",
     b"%PDF": "a PDF document",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"SQLite format 3": "a database",
+    b"$FL2": "an SPSS file",
 }
 
 
-def read_frame(path: str | Path) -> tuple[pd.DataFrame, str]:
-    """Return the table of a CSV or Parquet file, and a line that says where it came from.
+@dataclass(frozen=True)
+class FileOptions:
+    """What the owner of a file says about it; None: it is told from the file."""
+
+    separator: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """A file's table, a line that says where it came from, and sentences about how it was read."""
+
+    frame: pd.DataFrame
+    source: str
+    sentences: tuple[str, ...] = ()
+
+
+def read_file(path: str | Path, options: FileOptions) -> TableFile:
+    """Return the table of a file of separated text, of Parquet, or of a spreadsheet; each may be compressed.
 
     The file is read once, so a pipe works too.
     """
     path = Path(path)
     content = _content(path)
     source = f"{path.name}, SHA-256 {hashlib.sha256(content).hexdigest()}"
-    if content.startswith(b"\x1f\x8b"):
-        content = _unzipped(path, content)
-    frame = _parquet(path, content) if content.startswith(b"PAR1") else _csv(path, content)
-    frame.columns = [str(name) for name in frame.columns]
-    _require_good_names(path, list(frame.columns))
+    frame, said = _table(_file(path), _uncompressed(_file(path), content), options)
+    frame.columns = [str(name).strip() for name in frame.columns]
+    frame = _named(_without_empty_edges(frame))
+    _require_good_names(_file(path), list(frame.columns))
     require(len(frame) > 0, f"{_file(path)} has a header but no rows.")
-    return frame, source
+    return TableFile(frame, source, tuple(said))
+
+
+def read_frame(path: str | Path) -> tuple[pd.DataFrame, str]:
+    """Return the table of a file with a type for each column, and a line that says where it came from.
+
+    Columns of numbers are numbers (whole ones integers), true/false is boolean, anything else text; empty cells are
+    missing values.
+    """
+    table = read_file(path, FileOptions())
+    return table.frame.apply(_typed, axis=0), table.source
+
+
+def _typed(column: pd.Series) -> pd.Series:
+    """Return a column with the type of what it holds."""
+    import pandas as pd
+
+    found = understand(column)
+    if found.kind == "numbers" and found.problem is None:
+        numbers = np.append(found.values, np.nan)[found.codes]
+        whole = not found.missing and bool(np.all(np.abs(numbers) < 2**53)) and not np.any(numbers % 1)
+        return pd.Series(numbers.astype(np.int64) if whole else numbers, index=column.index)
+    if found.kind == "true/false" and not found.missing:
+        return pd.Series(found.values[found.codes] == 1, index=column.index)
+    return column.where(found.codes >= 0, None)
+
+
+def _table(file: str, content: bytes, options: FileOptions) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table in uncompressed content, and sentences about how it was read."""
+    if content.startswith(b"PAR1"):
+        return _parquet(file, content), []
+    if content.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        return _spreadsheet(file, content, options.sheet)
+    for start, kind in _FOREIGN_STARTS.items():
+        require(not content.startswith(start), f"{file} is {kind}, not a table; save it as CSV.")
+    require(options.sheet is None, f"{file} is not a spreadsheet, so that it has no sheets.", argument="sheet")
+    text, said = decoded(file, content, options.encoding)
+    frame, more = parsed(file, text, options.separator)
+    return frame, said + more
 
 
 def _content(path: Path) -> bytes:
@@ -58,96 +123,98 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _unzipped(path: Path, content: bytes) -> bytes:
-    """Return the content of a gzipped file."""
+def _uncompressed(file: str, content: bytes) -> bytes:
+    """Return what is inside gzip, bzip2, xz, or an archive with one table; anything else as it is."""
+    for start, (name, unpack) in _COMPRESSED.items():
+        if content.startswith(start):
+            try:
+                return unpack(content)
+            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
+                raise SeedscopeError(f"{file} is a damaged {name} file.") from None
+    return _from_archive(file, content) if content.startswith(b"PK\x03\x04") else content
+
+
+def _from_archive(file: str, content: bytes) -> bytes:
+    """Return the one table in a zip archive; a spreadsheet, which is one too, as it is."""
     try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error):
-        raise SeedscopeError(f"{_file(path)} is a damaged gzip file.") from None
+        archive = zipfile.ZipFile(io.BytesIO(content))
+        names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+        if {"[Content_Types].xml", "mimetype"} & set(names):
+            return content
+        require(len(names) == 1, f"{file} is an archive of {len(names)} files; unpack it and name the table.")
+        return archive.read(names[0])
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError, zlib.error):
+        raise SeedscopeError(f"{file} is a damaged or locked zip archive; unpack it and name the table.") from None
 
 
-def _parquet(path: Path, content: bytes) -> pd.DataFrame:
+def _parquet(file: str, content: bytes) -> pd.DataFrame:
     """Return the table of a Parquet file."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
         raise SeedscopeError(
-            f"{_file(path)} is a Parquet file, which needs the parquet extra: pip install 'seedscope[parquet]'."
+            f"{file} is a Parquet file, which needs the parquet extra: pip install 'seedscope[parquet]'."
         ) from None
     import pandas as pd
 
     try:
         return pd.read_parquet(io.BytesIO(content), engine="pyarrow").reset_index(drop=True)
     except Exception as error:  # pyarrow's own errors have no common base
-        raise SeedscopeError(f"{_file(path)} is not a readable Parquet file: {_reason(error)}.") from None
+        raise SeedscopeError(f"{file} is not a readable Parquet file: {_reason(error)}.") from None
 
 
-def _csv(path: Path, content: bytes) -> pd.DataFrame:
-    """Return the table of a CSV file in UTF-8, separated by commas."""
+def _spreadsheet(file: str, content: bytes, sheet: str | None) -> tuple[pd.DataFrame, list[str]]:
+    """Return a sheet of a spreadsheet, the first unless one is named, and a sentence where there are others."""
+    try:
+        import python_calamine  # noqa: F401
+    except ImportError:
+        raise SeedscopeError(
+            f"{file} is a spreadsheet, which needs the excel extra: pip install 'seedscope[excel]'; or save it as CSV."
+        ) from None
     import pandas as pd
 
-    _require_text(path, content)
-    header = _parsed(path, content, header=None, nrows=1, dtype=str, keep_default_na=False)
-    names = [str(name).strip() for name in header.iloc[0]]
-    _require_good_names(path, names)
-    frame = _parsed(path, content, keep_default_na=False, na_values=list(EMPTY_CELLS), low_memory=False)
-    require(len(frame.columns) == len(names), f"{_file(path)} has rows with more cells than its header has names.")
-    frame.columns = pd.Index(names)
+    try:
+        book = pd.ExcelFile(io.BytesIO(content), engine="calamine")
+        names = [str(name) for name in book.sheet_names]
+        if sheet is not None and sheet not in names:
+            raise unknown_name("sheet", sheet, names)
+        chosen = sheet or names[0]
+        frame = pd.read_excel(book, sheet_name=chosen, dtype=object, keep_default_na=False, na_values=[""])
+    except SeedscopeError:
+        raise
+    except Exception as error:  # calamine's own errors have no common base
+        raise SeedscopeError(f"{file} is not a readable spreadsheet: {_reason(error)}; save it as CSV.") from None
+    others = [repr(name) for name in names if name != chosen]
+    said = [f"The sheet {chosen!r} is read, not {', '.join(others[:5])}."] if others and sheet is None else []
+    frame.columns = ["" if str(name).startswith("Unnamed: ") else name for name in frame.columns]
+    return frame, said
+
+
+def _without_empty_edges(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table without columns that have neither a name nor a value, and without blank rows."""
+    blank = frame.isna() | (frame == "")
+    named = [str(name) != "" for name in frame.columns]
+    kept = [place for place, name in enumerate(named) if name or not blank.iloc[:, place].all()]
+    rows = ~blank.all(axis=1)
+    return frame.iloc[:, kept] if rows.all() else frame.loc[rows].iloc[:, kept].reset_index(drop=True)
+
+
+def _named(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with a name for columns that have none, such as a column of row numbers."""
+    frame.columns = [str(name) or f"column {place}" for place, name in enumerate(frame.columns, start=1)]
     return frame
 
 
-def _parsed(path: Path, content: bytes, **options: object) -> pd.DataFrame:
-    """Return what pandas reads, its complaints turned into sentences."""
-    import pandas as pd
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            return pd.read_csv(io.BytesIO(content), index_col=False, skipinitialspace=True, **options)
-        except pd.errors.ParserWarning:
-            raise SeedscopeError(f"{_file(path)} has rows with more cells than its header has names.") from None
-        except pd.errors.EmptyDataError:
-            raise SeedscopeError(f"{_file(path)} is empty.") from None
-        except (pd.errors.ParserError, ValueError) as error:
-            raise SeedscopeError(f"{_file(path)} is not a table: {_parser_complaint(error)}.") from None
-
-
-def _parser_complaint(error: Exception) -> str:
-    """Return in words what the CSV parser found."""
-    cells = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-    if cells:
-        return "line {1} has {2} cells where {0} were expected".format(*cells.groups())
-    quote = re.search(r"EOF inside string starting at row (\d+)", str(error))
-    return f"a quotation mark near line {int(quote[1]) + 1} is never closed" if quote else _reason(error)
-
-
-def _require_text(path: Path, content: bytes) -> None:
-    """Raise unless the content is UTF-8 text."""
-    for start, kind in _FOREIGN_STARTS.items():
-        require(not content.startswith(start), f"{_file(path)} is {kind}, not a table; save it as CSV in UTF-8.")
-    require(b"\0" not in content, f"{_file(path)} is a binary file, not a table.")
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise SeedscopeError(
-            f"{_file(path)} is not UTF-8 text (byte {content[error.start]:#04x} in line {line}); save it as UTF-8."
-        ) from None
-
-
-def _require_good_names(path: Path, names: list[str]) -> None:
-    """Raise unless every column has a name of its own."""
-    if len(names) == 1:
-        separator = next((mark for mark in ";\t|" if mark in names[0]), None)
-        remedy = f"; is it separated by {separator!r}? Save it with commas" if separator else ""
-        raise SeedscopeError(f"{_file(path)} has one column only{remedy}.")
-    for place, name in enumerate(names):
-        require(
-            name != "",
-            f"column {place + 1} of {_file(path)} has no name; name it (a row number may serve as --id) or remove it.",
-        )
+def _require_good_names(file: str, names: list[str]) -> None:
+    """Raise unless there are several columns, and every one has a name of its own."""
+    require(
+        len(names) > 1,
+        f"{file} has one column only; if its cells are separated by another mark, name that one.",
+        "separator",
+    )
     doubles = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
-    require(not doubles, f"{_file(path)} has more than one column named {shown(doubles[0]) if doubles else ''}.")
+    several = ", ".join(shown(name) for name in doubles[:5])
+    require(not doubles, f"{file} has more than one column named {several}; give each a name of its own.")
 
 
 def _file(path: Path) -> str:

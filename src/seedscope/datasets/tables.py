@@ -2,160 +2,465 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from seedscope.core import SeedscopeError, SeedscopeWarning, printable, require, unknown_name
 from seedscope.datasets import columns
-from seedscope.datasets.columns import shown
+from seedscope.datasets.columns import Column, Forced, shown
 from seedscope.datasets.dataset import Dataset, Part
+from seedscope.datasets.dictionary import Dictionary, encoded
+from seedscope.datasets.leaks import predicts_alone
+from seedscope.datasets.persons import split_by_person, with_persons
+from seedscope.datasets.reading import ColumnReading, Problem, Reading, raise_problems
 from seedscope.datasets.splits import stratified_split
-from seedscope.datasets.table_files import read_frame
-from seedscope.errors import SeedscopeError, require, unknown_name
+from seedscope.datasets.table_files import FileOptions, read_file
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Names = str | Iterable[str]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What somebody says about a table: which column is what, and what to do with those that are hard to read."""
+
+    target: str
+    groups: tuple[str, ...] = ()
+    test: str | None = None
+    id: str | None = None
+    drop_missing: bool = False
+    seed: int = 0
+    groups_as_features: bool = False
+    ignore: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    fill: Mapping[str, Any] = field(default_factory=dict)
+    above: float | None = None
+    decimal: str | None = None
+    dictionary: Dictionary = field(default_factory=Dictionary)
+    person: str | None = None
+    rows_per_person: int | None = None
+
+    def forced(self, name: str) -> Forced | None:
+        """Return how a column must be read, whatever it looks like; None if that was not said."""
+        return "numeric" if name in self.numeric else "category" if name in self.category else None
 
 
 def read_table(
     path: str | Path,
     *,
     target: str,
-    groups: str | Iterable[str] = (),
+    groups: Names = (),
     test: str | None = None,
     id: str | None = None,
     drop_missing: bool = False,
     seed: int = 0,
     groups_as_features: bool = False,
+    ignore: Names = (),
+    features: Names = (),
+    numeric: Names = (),
+    category: Names = (),
+    missing: Names = (),
+    fill: Mapping[str, Any] | None = None,
+    above: float | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[str]] | None = None,
+    person: str | None = None,
+    rows_per_person: int | None = None,
 ) -> Dataset:
-    """Return the table in a CSV or Parquet file as a data set that can be audited.
+    """Return the table in a file as a data set that can be audited; `.reading` says how each column was read.
 
-    Numbers stay as they are, true/false becomes 1/0, and text becomes one 0/1 feature per level (`colour=red`; a
-    single one where there are two levels). What cannot be encoded honestly is an error that names the column. Rows
-    count from 0, the first row below the header.
+    Numbers stay as they are (with a decimal comma, thousands set apart or a unit too), dates become days, pairs such as
+    120/80 two numbers, true/false 1/0, and text one 0/1 feature per level (`colour=red`; a single one where there are
+    two levels). Columns that identify rows, are empty or always the same are left out; whatever else cannot be encoded
+    honestly is an error that names all such columns at once. Rows count from 0, the first row below the header.
 
     Args:
-        path: a CSV file in UTF-8 with a header, also gzipped, or a Parquet file (extra `parquet`).
+        path: a file of separated text with a header (CSV and its relatives, in any usual encoding), a Parquet file
+            (extra `parquet`) or a spreadsheet (extra `excel`); each also gzipped or otherwise compressed.
         target: the column to predict; its classes are numbered in order, so class 1 of two is the larger one.
         groups: columns by which results are compared. At most 20 levels each; not features unless
-            `groups_as_features`.
+            `groups_as_features`. Without a value a row is in the group "(missing)".
         test: a column that says which rows are the test part (test/true/yes/1); without it a stratified 25 % is drawn.
-        id: a column of unique identifiers; without it a row is identified by its number.
+        id: a column of unique identifiers, taken as texts; without it a row is identified by its number.
         drop_missing: leave out rows with an empty cell, which are an error otherwise.
         seed: what the test part is drawn from.
         groups_as_features: whether models may also learn from the group columns.
+        ignore: columns to leave out.
+        features: the only columns to learn from; by default all that have no other role.
+        numeric: columns to read as numbers, whatever they look like.
+        category: columns to read as words, such as numbers that are codes.
+        missing: further words for an empty cell, such as "-999".
+        fill: by column, a value for its empty cells. A value that does not come from the data costs no privacy.
+        above: with a target of numbers: class 1 is what is above this number.
+        separator: the mark between cells; by default told from the file, as are decimal and encoding.
+        decimal: the mark before decimals, "." or ",".
+        encoding: of the text, such as "latin-1".
+        sheet: of a spreadsheet, by default the first one.
+        bounds: by column of numbers, its least and largest value, known without the table: then scaling is public.
+            Where any column has them, all columns of numbers must.
+        levels: by column of words, its levels, known without the table; a word that is not among them is none of them.
+        person: a column that says whose a row is, where people have several: then a guarantee is a person's.
+        rows_per_person: how many training rows of a person count at most, a public number; later ones are left out.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "people.csv"
-    ...     _ = path.write_text("age,sex,ill\\n" + "\\n".join(f"{a},{'fm'[a % 2]},{a // 50}" for a in range(20, 80)))
-    ...     read_table(path, target="ill", groups=["sex"])
-    Dataset('people': 45 train, 15 test, 1 features, 2 classes)
+    ...     rows = [f"{a};{'fm'[a % 2]};{a % 7 / 2};{a // 2 % 2}".replace(".", ",") for a in range(20, 80)]
+    ...     _ = path.write_text("age;sex;dose;ill\\n" + "\\n".join(rows))
+    ...     data = read_table(path, target="ill", groups=["sex"])
+    >>> data
+    Dataset('people': 45 train, 15 test, 2 features, 2 classes)
+    >>> dose = data.reading.columns[2]
+    >>> dose.kind, dose.values, dose.became, dose.note
+    ('numbers', '0 to 3', '1 feature', 'a comma separates decimals')
     """
-    frame, source = read_frame(path)
+    table = read_file(path, FileOptions(_mark(separator), encoding, sheet))
     return from_frame(
-        frame,
-        target=target,
-        groups=groups,
-        test=test,
-        id=id,
-        drop_missing=drop_missing,
-        seed=seed,
-        groups_as_features=groups_as_features,
-        name=_stem(Path(path)),
-        source=source,
-    )
+        table.frame, target=target, groups=groups, test=test, id=id, drop_missing=drop_missing, seed=seed,
+        groups_as_features=groups_as_features, ignore=ignore, features=features, numeric=numeric, category=category,
+        missing=missing, fill=fill, above=above, decimal=decimal, name=printable(_stem(Path(path))),
+        source=printable(table.source), read=table.sentences,
+        bounds=bounds, levels=levels, person=person, rows_per_person=rows_per_person,
+    )  # fmt: skip
 
 
 def from_frame(
     frame: pd.DataFrame,
     *,
     target: str,
-    groups: str | Iterable[str] = (),
+    groups: Names = (),
     test: str | None = None,
     id: str | None = None,
     drop_missing: bool = False,
     seed: int = 0,
     groups_as_features: bool = False,
+    ignore: Names = (),
+    features: Names = (),
+    numeric: Names = (),
+    category: Names = (),
+    missing: Names = (),
+    fill: Mapping[str, Any] | None = None,
+    above: float | None = None,
+    decimal: str | None = None,
     name: str = "table",
     source: str = "a data frame",
+    read: tuple[str, ...] = (),
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[str]] | None = None,
+    person: str | None = None,
+    rows_per_person: int | None = None,
 ) -> Dataset:
     """Return a pandas data frame as a data set; the arguments and rules are those of `read_table`."""
-    groups = list(dict.fromkeys([groups] if isinstance(groups, str) else groups))
+    require(decimal in (None, ".", ","), f"decimal must be '.' or ',', got {decimal!r}.", argument="decimal")
+    choices = Choices(
+        target, _names(groups), test, id, drop_missing, seed, groups_as_features, _names(ignore), _names(features),
+        _names(numeric), _names(category), _names(missing), fill or {}, above, decimal,
+        Dictionary(bounds or {}, {name: tuple(one) for name, one in (levels or {}).items()}), person, rows_per_person,
+    )  # fmt: skip
     frame = frame.reset_index(drop=True)
-    _require_roles(frame, target, groups, test, id)
-    frame = _without_missing(frame, drop_missing)
-    classes = columns.classes(frame[target])
-    aside = {target, test, id} | (set() if groups_as_features else set(groups))
-    names, features = _features(frame, [column for column in frame.columns if column not in aside])
-    whole = Part(
-        features,
-        classes.codes.astype(np.int64),
-        frame.index.to_numpy() if id is None else columns.identifiers(frame[id]),
-        frame.index.to_numpy(),
-        {group: columns.group(frame[group]) for group in groups},
+    _require_roles(frame, choices)
+    return _Table(frame, choices).dataset(name, source, read)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A table on its way to a data set: each property is one step, in the order in which they are taken."""
+
+    frame: pd.DataFrame
+    choices: Choices
+
+    @cached_property
+    def understood(self) -> dict[str, Column]:
+        """Every column that is not ignored and is not the identifier, as it is understood."""
+        aside = {self.choices.id, *self._unwanted}
+        wanted = [name for name in self.frame.columns if name not in aside]
+        found = {name: self._understand(name, self.choices.decimal) for name in wanted}
+        if self.choices.decimal is None and any("a comma separates decimals" in one.note for one in found.values()):
+            found = {name: self._understand(name, ",") for name in wanted}
+        return found
+
+    def _understand(self, name: str, decimal: str | None) -> Column:
+        """Return a column as it is understood, empty cells filled if a value is given."""
+        forced, words = self.choices.forced(name), self.choices.missing
+        found = columns.understand(self.frame[name], forced, decimal, words)
+        if found.problem and name in (self.choices.target, self.choices.test, *self.choices.groups):
+            return columns.understand(self.frame[name], "category", decimal, words)  # levels, whatever they are
+        if name not in self.choices.fill or not found.missing or found.problem:
+            return found
+        value = self.choices.fill[name]
+        filled = self.frame[name].astype(object).where(found.codes >= 0, value)
+        note = f"{found.missing} empty cells are filled with {value}"
+        again = columns.understand(filled.map(str) if isinstance(value, str) else filled, forced, decimal, words)
+        return replace(again, note="; ".join(filter(None, [again.note, note])))
+
+    @property
+    def _unwanted(self) -> dict[str, str]:
+        """The columns that are left out because somebody said so, with the reason."""
+        roles = {self.choices.target, self.choices.test, self.choices.id, *self.choices.groups}
+        found = dict.fromkeys(self.choices.ignore, "it is to be ignored")
+        if self.choices.features:
+            wanted = roles | set(self.choices.features)
+            found |= {name: "it is not among the features" for name in self.frame.columns if name not in wanted}
+        return found
+
+    @property
+    def candidates(self) -> list[str]:
+        """The columns to learn from unless they say nothing."""
+        choices = self.choices
+        aside = {choices.target, choices.test, choices.person} | (
+            set() if choices.groups_as_features else set(choices.groups)
+        )
+        return [name for name in self.understood if name not in aside]
+
+    @cached_property
+    def kept_rows(self) -> np.ndarray:
+        """The rows without an empty cell in a column that is used."""
+        return np.flatnonzero(~self.holes.any(axis=1)) if self.holes.shape[1] else np.arange(len(self.frame))
+
+    @cached_property
+    def holes(self) -> np.ndarray:
+        """Which cells [row, column] are empty, of the columns that are used."""
+        whole = np.zeros(len(self.frame), bool)  # of a column with a problem of its own
+        read = [self.understood[name] for name in self.needed]
+        empty = [whole if one.problem else one.codes < 0 for one in read]
+        if self.choices.id is not None:
+            empty.append(columns.empty_cells(self.frame[self.choices.id], self.choices.missing))
+        return np.column_stack(empty) if empty else np.zeros((len(self.frame), 0), bool)
+
+    @cached_property
+    def needed(self) -> list[str]:
+        """The columns in which a cell must not be empty: target, test column and what is learned from."""
+        learned = [name for name in self.candidates if self.early_reasons[name] is None]
+        roles = [name for name in (self.choices.target, self.choices.test) if name is not None]
+        return [*roles, *learned]
+
+    @cached_property
+    def early_reasons(self) -> dict[str, str | None]:
+        """For each column to learn from, why it is left out before rows are dropped, or None."""
+        return {name: self._reason(self.understood[name]) for name in self.candidates}
+
+    def _reason(self, column: Column) -> str | None:
+        """Return why a column is left out, None if it is not, or if its owner wants it."""
+        if column.name in self.choices.dictionary.columns:
+            return None  # what the rows say of it must not matter
+        asked = column.name in (*self.choices.features, *self.choices.numeric, *self.choices.category)
+        nothing = len(column.values) < 2
+        return columns.says_nothing(column) if nothing or not asked else None
+
+    @cached_property
+    def used(self) -> dict[str, Column]:
+        """The columns that are used, with the rows that are kept."""
+        rows = self.kept_rows
+        names = [*self.needed, *(name for name in self.choices.groups if name not in self.needed)]
+        return {name: self.understood[name].take(rows) for name in names}
+
+    @cached_property
+    def reasons(self) -> dict[str, str]:
+        """For every column that is left out, why."""
+        early = {name: reason for name, reason in self.early_reasons.items() if reason is not None}
+        late = {name: self._reason(self.used[name]) for name in self.candidates if name not in early}
+        constant = {name: why for name, why in late.items() if why and len(self.used[name].values) < 2}
+        return self._unwanted | early | constant
+
+    @property
+    def learned(self) -> list[str]:
+        """The columns that are learned from."""
+        return [name for name in self.candidates if name not in self.reasons]
+
+    def problems(self) -> list[Problem]:
+        """Return everything that keeps the table from being read."""
+        found = [one for name in self.needed if (one := self._problem(name))]
+        hollow = self._empty_cells()
+        return [*found, *([hollow] if hollow else [])]
+
+    def _problem(self, name: str) -> Problem | None:
+        """Return a needed column's problem: a role has its own rules for levels."""
+        column = self.understood[name]
+        return column.problem if name in (self.choices.target, self.choices.test) else columns.unusable(column)
+
+    def _empty_cells(self) -> Problem | None:
+        """Return the problem of empty cells, unless rows may be dropped and some are left."""
+        counts = self.holes.sum(0)
+        names = [*self.needed, *([self.choices.id] if self.choices.id is not None else [])]
+        holed = sorted((place for place in range(len(counts)) if counts[place]), key=lambda place: -counts[place])
+        if not holed or (self.choices.drop_missing and len(self.kept_rows)):
+            return None
+        first, rows = names[holed[0]], len(self.frame)
+        if len(self.kept_rows) == 0:
+            worst = [names[place] for place in holed if counts[place] > rows / 2 and names[place] in self.candidates]
+            example = f"every row has an empty cell, for example in column {shown(first)}"
+            sentence = f"{example}; fill them first (fill), or leave such columns out (ignore)."
+            return Problem(sentence, {"ignore": worst, "drop_missing": True} if worst else None, "ignore")
+        cells = ", ".join(f"{shown(names[place])} ({counts[place]:,})" for place in holed[:8])
+        more = f" and {len(holed) - 8} more columns" if len(holed) > 8 else ""
+        dropped = rows - len(self.kept_rows)
+        return Problem(
+            f"there are empty cells in column{'s' * (len(holed) > 1)} {cells}{more}; fill them (fill), leave a column "
+            f"out (ignore), or leave {dropped:,} of {rows:,} rows out (drop_missing).",
+            {"drop_missing": True},
+            "drop_missing",
+        )
+
+    def dataset(self, name: str, source: str, read: tuple[str, ...]) -> Dataset:
+        """Return the data set, or raise everything that is wrong with the table."""
+        problems = self.problems()
+        if len(self.kept_rows) == 0:
+            raise_problems(problems)
+        target = self.used[self.choices.target]
+        classes = _noted(problems, partial(columns.classes, target, self.choices.above))
+        for group in self.choices.groups:
+            _noted(problems, partial(columns.group, self.used[group]))
+        raise_problems(problems)
+        require(len(self.learned) > 0, self._nothing_left())
+        assert classes is not None  # else a problem was raised
+        return self._assembled(classes, name, source, read)
+
+    def _nothing_left(self) -> str:
+        """Return the sentence for a table without anything to learn from."""
+        why = "; ".join(f"{shown(name)}: {reason}" for name, reason in list(self.reasons.items())[:5])
+        needs = "the table needs at least one besides target, groups and id"
+        return f"no column is left to learn from; {needs}{f' ({why})' if why else ''}."
+
+    def _assembled(self, classes: columns.Levels, name: str, source: str, read: tuple[str, ...]) -> Dataset:
+        """Return the data set of a table without problems."""
+        choices, rows = self.choices, self.kept_rows
+        encoding = encoded([self.used[one] for one in self.learned], choices.dictionary)
+        ids = rows if choices.id is None else columns.identifiers(self.frame[choices.id].iloc[rows])
+        groups = {group: columns.group(self.used[group]) for group in choices.groups}
+        persons = None if choices.person is None else columns.persons(self.frame[choices.person].iloc[rows])
+        whole = Part(encoding.values, classes.codes.astype(np.int64), ids, rows, groups, persons)
+        marks = None if choices.test is None else columns.marked_as_test(self.used[choices.test])
+        train, test = _parts(whole, classes.names, marks, choices.seed)
+        reading = self._reading(classes, read)
+        for warning in reading.warnings:
+            warnings.warn(warning, SeedscopeWarning, stacklevel=5)
+        found = Dataset(
+            name, whole.take(train), whole.take(test), encoding.names, classes.names, source, reading=reading,
+            ranges=encoding.ranges, learned=encoding.learned, drawn_test=marks is None,
+        )  # fmt: skip
+        return with_persons(found, choices.rows_per_person)
+
+    def _reading(self, classes: columns.Levels, read: tuple[str, ...]) -> Reading:
+        """Return how the table was read."""
+        shares = {name: predicts_alone(self.used[name], classes.codes) for name in self.learned}
+        leaks = tuple(_leak(name, self.choices.target, share) for name, share in shares.items() if share is not None)
+        rows = len(self.frame)
+        described = tuple(self._described(name) for name in self.frame.columns)
+        return Reading(described, rows, rows - len(self.kept_rows), read, leaks)
+
+    def _described(self, name: str) -> ColumnReading:
+        """Return how one column was read."""
+        roles = {self.choices.target: "target", self.choices.test: "test", self.choices.id: "identifier"}
+        role = roles.get(name) or ("group" if name in self.choices.groups else "feature")
+        left_out = self.reasons.get(name) if role == "feature" else None
+        if name not in self.understood:
+            return ColumnReading(
+                name, "left out" if left_out else role, "not read", "–", 0, left_out or "kept as texts"
+            )
+        column = self.understood[name]
+        became = left_out or self._became(name, role)
+        return ColumnReading(
+            name,
+            "left out" if left_out else role,
+            column.kind,
+            column.shown_values,
+            column.missing,
+            became,
+            column.note,
+        )
+
+    def _became(self, name: str, role: str) -> str:
+        """Return what became of a column that is used."""
+        if name not in self.learned:
+            return {"target": "what is predicted", "test": "marks test rows"}.get(role, "compared by, not learned from")
+        names = columns.features(self.used[name].take(np.arange(1))).names if self.used[name].is_numeric else ()
+        count = len(names) or (1 if len(self.used[name].values) == 2 else len(self.used[name].values))
+        return "1 feature" if count == 1 else f"{count} features"
+
+
+def _leak(name: str, target: str, share: float) -> str:
+    """Return the warning about a column that alone tells the target."""
+    known = "every row" if share == 1 else f"{100 * share:.1f} % of the rows"
+    told = f"column {shown(name)} alone tells {shown(target)} for {known}"
+    return f"{told}; if it is only known after the outcome, leave it out (ignore)."
+
+
+def _noted(problems: list[Problem], attempt: Callable[[], Found]) -> Found | None:
+    """Return what an attempt gives, or None with its complaint among the problems."""
+    try:
+        return attempt()
+    except SeedscopeError as error:
+        problems.append(Problem(str(error), None, error.argument))
+        return None
+
+
+def _names(given: Names) -> tuple[str, ...]:
+    """Return names as a tuple, each once."""
+    return tuple(dict.fromkeys([given] if isinstance(given, str) else given))
+
+
+def _mark(separator: str | None) -> str | None:
+    """Return the separator as a character: tabs are hard to type."""
+    mark = {"tab": "\t", "\\t": "\t"}.get(separator or "", separator)
+    require(
+        mark is None or len(mark) == 1, f"separator must be one character, or 'tab', got {separator!r}.", "separator"
     )
-    train, test_rows = _parts(frame, whole.labels, classes.names, test, seed)
-    return Dataset(name, whole.take(train), whole.take(test_rows), names, classes.names, source)
+    return mark
 
 
-def _require_roles(frame: pd.DataFrame, target: str, groups: list[str], test: str | None, id: str | None) -> None:
+def _require_roles(frame: pd.DataFrame, choices: Choices) -> None:
     """Raise unless every named column exists and has one role only."""
     require(frame.columns.is_unique, "a table must not have two columns of one name.")
-    wanted = [("target", target), *(("group", group) for group in groups), ("test column", test), ("identifier", id)]
+    once = [("target", choices.target), *(("group", one) for one in choices.groups), ("test column", choices.test)]
+    choices.dictionary.require_known(frame.columns)
+    once += [
+        ("identifier", choices.id),
+        ("person column", choices.person),
+        *(("column to ignore", one) for one in choices.ignore),
+    ]
+    lists = {"feature": choices.features, "numeric column": choices.numeric, "category": choices.category}
+    also = [(role, name) for role, names in (lists | {"column to fill": tuple(choices.fill)}).items() for name in names]
+    for role, column in (*once, *also):
+        if column is not None and column not in frame.columns:
+            raise unknown_name(role, column, [str(name)[:60] for name in frame.columns])
+    _require_one_role([*once, *(("feature", one) for one in choices.features if not choices.groups_as_features)])
+    _require_one_role(
+        [("numeric column", one) for one in choices.numeric] + [("category", one) for one in choices.category]
+    )
+
+
+def _require_one_role(wanted: Iterable[tuple[str, str | None]]) -> None:
+    """Raise if a column is named twice."""
     roles: dict[str, str] = {}
     for role, column in wanted:
-        if column is None:
-            continue
-        if column not in frame.columns:
-            raise unknown_name(role, column, [str(name)[:60] for name in frame.columns])
-        require(column not in roles, f"column {shown(column)} is named both as {roles.get(column)} and as {role}.")
-        roles[column] = role
+        if column is not None:
+            require(column not in roles, f"column {shown(column)} is named both as {roles.get(column)} and as {role}.")
+            roles[column] = role
 
 
-def _without_missing(frame: pd.DataFrame, drop_missing: bool) -> pd.DataFrame:
-    """Return the rows without empty cells, which are an error unless they may be dropped."""
-    empty = frame.isna()
-    counts = empty.sum()
-    holed = [column for column in frame.columns if counts[column]]
-    if not holed:
-        return frame
-    hollow = [column for column in holed if counts[column] == len(frame)]
-    require(not hollow, f"column {shown(hollow[0]) if hollow else ''} is empty in every row; remove it.")
-    if not drop_missing:
-        cells = "1 empty cell" if counts[holed[0]] == 1 else f"{counts[holed[0]]} empty cells"
-        more = f" and {len(holed) - 1} more columns have some" if len(holed) > 1 else ""
-        raise SeedscopeError(
-            f"column {shown(holed[0])} has {cells}{more}; drop those rows with --drop-missing or fill them first."
-        )
-    kept = frame[~empty.any(axis=1)]
-    require(len(kept) > 0, f"every row has an empty cell, for example in column {shown(holed[0])}; fill them first.")
-    return kept
-
-
-def _features(frame: pd.DataFrame, names: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return the features' names and values [row, feature] of the named columns, in their order."""
-    require(
-        len(names) > 0, "no column is left to learn from; the table needs at least one besides target, groups and id."
-    )
-    encoded = [columns.features(frame[name]) for name in names]
-    features = np.empty((len(frame), sum(len(column.names) for column in encoded)))
-    place = 0
-    for column in encoded:
-        features[:, place : place + len(column.names)] = column.values
-        place += len(column.names)
-    return tuple(name for column in encoded for name in column.names), features
-
-
-def _parts(
-    frame: pd.DataFrame, labels: np.ndarray, classes: tuple[str, ...], test: str | None, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training and test rows: as the test column says, or a stratified draw."""
-    if test is None:
-        return stratified_split(labels, seed)
-    marks = columns.marked_as_test(frame[test])
+def _parts(whole: Part, classes: tuple[str, ...], marks: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the training and test rows: as the test column marks them, or a stratified draw."""
+    if marks is None:
+        if whole.persons is not None:
+            return split_by_person(whole.labels, whole.persons, seed)
+        return stratified_split(whole.labels, seed)
+    labels = whole.labels
     absent = np.setdiff1d(np.arange(len(classes)), labels[~marks])
     require(
         len(absent) == 0,
@@ -168,6 +473,6 @@ def _parts(
 def _stem(path: Path) -> str:
     """Return the file's name without its endings: 'people' for people.csv.gz."""
     name = path.name
-    for ending in (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq"):
+    for ending in (".gz", ".bz2", ".xz", ".zip", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".xls", ".ods"):
         name = name.removesuffix(ending)
     return name or path.name

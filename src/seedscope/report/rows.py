@@ -9,7 +9,7 @@ Report = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
 TRADE_OFF = {"accuracy": "Accuracy", "mean_disagreement": "Disagreement", "attack_advantage": "Attack"}
-LIMITS = ("proved for everyone", "most that so many seeds can show")
+LIMITS = ("proved for everyone", "most that this many seeds can show")
 
 
 def people_rows(report: Report, level: int) -> Rows:
@@ -97,7 +97,7 @@ def group_names(report: Report) -> list[str]:
 
 
 def limit_rows(report: Report) -> Rows:
-    """Return, per level, the ε that is proved and the ε that so many seeds could show at most."""
+    """Return, per level, the ε that is proved and the ε that this many seeds could show at most."""
     return [
         {"level": index, "limit": name, "epsilon": epsilon}
         for index, level in enumerate(report["levels"])

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Show = Literal["plain", "percent"]
+Show = Literal["plain", "percent", "points", "count"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ PERSON = (
     Quantity(
         "epsilon_lower",
         "ε shown by attack",
-        "This person's privacy loss is at least this: the attack shows it.",
+        "This person's privacy loss is at least this: the attack shows it, for all people attacked at once.",
     ),
     Quantity(
         "epsilon_estimate",
@@ -53,7 +53,12 @@ PERSON = (
         "reconstruction",
         "Reconstruction error",
         "An unbiased guess of this person's features, each in standard deviations, has at least this mean squared "
-        "error: from 1 on the model helps no more than the average.",
+        "error.",
+    ),
+    Quantity(
+        "reconstruction_bayes",
+        "Reconstruction error, any guess",
+        "A guess that also starts from the average has at least about this mean squared error: 1 is the average alone.",
     ),
 )
 
@@ -71,10 +76,11 @@ LEVEL = (
     Quantity(
         "attack_advantage",
         "Attack advantage",
-        "True-positive rate minus false-positive rate of the best membership attack: 0 is guessing, 1 certainty.",
+        "True-positive minus false-positive rate of our attack, averaged over the people attacked: 0 is guessing, 1 "
+        "certainty.",
     ),
     Quantity(
-        "epsilon_lower", "ε shown by attack", "The privacy loss of the worst-off audited person is at least this."
+        "epsilon_lower", "ε shown by attack", "The privacy loss of the person who looked most exposed is at least this."
     ),
 )
 
@@ -84,6 +90,19 @@ INTRINSIC = {
     "variability_flat": "Spread over seeds, all weights",
     "variability_eigen": "Spread over seeds, smallest direction",
     "epsilon_strict": "Intrinsic ε",
+}
+
+TONES = {
+    "release": ("✓", "Ready to release"),
+    "talk": ("!", "Look first"),
+    "change": ("△", "Change first"),
+    "stop": ("✕", "Stop"),
+}
+STATUSES = {
+    "passed": "kept",
+    "look": "look first",
+    "open": "not shown",
+    "failed": "broken",
 }
 
 KINDS = {
@@ -98,13 +117,17 @@ def shown(value: float | None, show: Show = "plain") -> str:
 
     >>> [shown(one) for one in (0.12345, 12345.6, 1.5e-7, 0, None)]
     ['0.123', '12,346', '1.5e-7', '0', '–']
-    >>> shown(0.1234, "percent")
-    '12.3 %'
+    >>> [shown(0.1234, "percent"), shown(0.1234, "points"), shown(1234.0, "count")]
+    ['12.3 %', '12.3 points', '1,234']
     """
     if value is None or not math.isfinite(value):
         return "–"
     if show == "percent":
         return f"{100 * value:.1f} %"
+    if show == "points":
+        return f"{100 * value:.1f} points"
+    if show == "count":
+        return f"{value:,.0f}"
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     if abs(value) >= 1e-3:

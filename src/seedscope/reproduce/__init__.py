@@ -1,5 +1,9 @@
 """The papers' tables and figures, ours beside theirs: one module for each paper, public names only."""
 
+from seedscope.reproduce.comparison import print_comparisons
+
+__all__ = ["STUDIES", "print_comparisons"]
+
 STUDIES = {
     "intrinsic": "Intrinsic privacy of SGD, both versions: IP1 Tables 3–7, IP2 Tables 2, 4–6, Figures 2, 3, 6.",
     "multiplicity": "Predictive multiplicity of private training: AD Table 2, Figures 1–8.",

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from seedscope.errors import SeedscopeError
+from seedscope.core import cannot_write
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,7 @@ class Study:
             folder.mkdir(parents=True, exist_ok=True)
             return [self._write_csv(folder), self._write_json(folder), *self._write_charts(folder)]
         except OSError as error:
-            raise SeedscopeError(
-                f"cannot write to {folder}: {error.strerror or error}; choose another --out."
-            ) from error
+            raise cannot_write(folder, error) from error
 
     def _write_csv(self, folder: Path) -> Path:
         """Write the comparisons as a table."""
@@ -89,7 +87,7 @@ class Study:
 
 def paper_numbers(name: str) -> list[dict[str, str]]:
     """Return the rows of a CSV file of published numbers that lies beside this module."""
-    text = files("seedscope.reproduce").joinpath(f"{name}.csv").read_text(encoding="utf-8")
+    text = files("seedscope.reproduce").joinpath("numbers", f"{name}.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.accounting import classical_gaussian_noise_scale, gaussian_noise_scale
-from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import blocks
-from seedscope.errors import require, require_positive, require_probability, unknown_name
-from seedscope.number import Number
-from seedscope.statistics import paired_t_test
+from seedscope.core import Number, map_in_threads, require, require_positive, require_probability, unknown_name
+from seedscope.numerics import paired_t_test
 
 Accuracy = Callable[[np.ndarray], np.ndarray]  # weights [model, parameter] → accuracy [model]
 Formula = Literal["analytic", "classical"]
@@ -55,7 +53,8 @@ def augmented_noise_scale(noise_target: ArrayLike, noise_intrinsic: ArrayLike) -
     """
     target, own = np.asarray(noise_target, float), np.asarray(noise_intrinsic, float)
     require((target >= 0) & (own >= 0), "noise scales must be at least 0.")
-    return np.sqrt(np.maximum((target - own) * (target + own), 0.0))
+    noise_scale: np.ndarray = np.sqrt(np.maximum((target - own) * (target + own), 0.0))
+    return noise_scale
 
 
 def augmented_utility(
@@ -146,7 +145,8 @@ def linear_accuracy(features: ArrayLike, labels: ArrayLike, *, classes: int = 2,
         if bias:
             scores += weights[:, -outputs:, None]
         predicted = scores[:, 0] > 0 if classes == 2 else scores.argmax(axis=1)
-        return np.mean(predicted == truth, axis=1)
+        accuracies: np.ndarray = np.mean(predicted == truth, axis=1)
+        return accuracies
 
     def accuracy(weights: np.ndarray) -> np.ndarray:
         found = weights.shape[1]

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.errors import require, require_positive, unknown_name
+from seedscope.core import require, require_positive, unknown_name
 
 Relation = Literal["replace_one", "add_or_remove"]
 RELATIONS = ("replace_one", "add_or_remove")
@@ -54,7 +54,10 @@ def sgd_sensitivity_bound(
     for name, value in (("learning_rate", learning_rate), ("lipschitz", lipschitz)):
         require_positive(name, value)
     touched = 2 if relation == "replace_one" else 1
-    return touched * epochs * np.asarray(lipschitz, float) * np.asarray(learning_rate, float) / np.asarray(batch_size)
+    bound: np.ndarray = (
+        touched * epochs * np.asarray(lipschitz, float) * np.asarray(learning_rate, float) / np.asarray(batch_size)
+    )
+    return bound
 
 
 def _check_conditions(learning_rate: ArrayLike, smoothness: ArrayLike | None, convex: bool, relation: str) -> None:
@@ -98,7 +101,8 @@ def logistic_lipschitz(norm_bound: ArrayLike, *, classes: int = 2, bias: bool = 
     >>> float(logistic_lipschitz(1.0)) == float(np.sqrt(2))
     True
     """
-    return np.sqrt(_row_norm_square(norm_bound, bias) * (1 if classes == 2 else 2))
+    lipschitz: np.ndarray = np.sqrt(_row_norm_square(norm_bound, bias) * (1 if classes == 2 else 2))
+    return lipschitz
 
 
 def logistic_smoothness(norm_bound: ArrayLike, *, classes: int = 2, bias: bool = True) -> np.ndarray:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import blocks, checked_weights
-from seedscope.errors import require
+from seedscope.core import map_in_threads, require
 
 # Below this share of ‖x‖² + ‖y‖² the Gram form of ‖x − y‖² has lost six digits and is computed from the difference.
 CANCELLATION = 1e-6
@@ -71,7 +70,8 @@ def pairwise_distances(left: ArrayLike, right: ArrayLike | None = None) -> np.nd
     squares += scale
     scale *= CANCELLATION
     _recompute(squares, np.flatnonzero(squares <= scale), x, y)
-    return np.sqrt(squares, out=squares)
+    distances: np.ndarray = np.sqrt(squares, out=squares)
+    return distances
 
 
 def _recompute(squares: np.ndarray, pairs: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
@@ -83,7 +83,7 @@ def _recompute(squares: np.ndarray, pairs: np.ndarray, x: np.ndarray, y: np.ndar
 
 
 def seed_and_data_distances(
-    weights: ArrayLike, *, keep: int = 100_000, all_pairs_of_both: bool = True, sample_seed: int = 0
+    weights: ArrayLike, *, keep: int = 100_000, all_pairs_of_both: bool = True, seed: int = 0
 ) -> SeedAndDataDistances:
     """Return the distributions of Δ_S (strict and all pairs), Δ_V and Δ_S+V of one grid of models.
 
@@ -94,7 +94,7 @@ def seed_and_data_distances(
         weights: [seed, dataset, parameter], dataset 0 the base.
         keep: how many distances of each kind to keep at most.
         all_pairs_of_both: also Δ_S+V over all pairs of data sets, whose number grows with the grid's square.
-        sample_seed: of the random choice of the values kept.
+        seed: of the random choice of the values kept.
 
     >>> grid = np.random.default_rng(0).normal(size=(5, 1, 3)) + np.zeros((5, 4, 1))
     >>> found = seed_and_data_distances(grid)
@@ -102,23 +102,23 @@ def seed_and_data_distances(
     (0.0, 40, 1.0)
     """
     array = checked_weights(weights, least_datasets=2)
-    rng = np.random.default_rng(sample_seed)
+    rng = np.random.default_rng(seed)
     return SeedAndDataDistances(
         data_strict=_data_strict_summary(array, keep, rng),
         data_all_pairs=_data_all_pairs_summary(array, keep, rng),
-        seed=seed_distances(array, keep=keep, sample_seed=sample_seed),
+        seed=seed_distances(array, keep=keep, seed=seed),
         both_strict=_both_strict(array, keep, rng),
         both_all_pairs=_both_all_pairs(array, keep, rng) if all_pairs_of_both else None,
     )
 
 
-def seed_distances(weights: ArrayLike, *, keep: int = 100_000, sample_seed: int = 0) -> Distances:
+def seed_distances(weights: ArrayLike, *, keep: int = 100_000, seed: int = 0) -> Distances:
     """Return the distribution of Δ_V: the same data, two seeds.
 
     Args:
         weights: [seed, dataset, parameter].
         keep: how many distances to keep at most.
-        sample_seed: of the random choice of the values kept.
+        seed: of the random choice of the values kept.
 
     >>> seed_distances(np.array([0.0, 1.0, 3.0]).reshape(3, 1, 1)).values.tolist()
     [1.0, 2.0, 3.0]
@@ -126,7 +126,7 @@ def seed_distances(weights: ArrayLike, *, keep: int = 100_000, sample_seed: int 
     array = checked_weights(weights)
     seeds, datasets, _ = array.shape
     above = np.triu_indices(seeds, 1)
-    collected = _Collector(datasets * len(above[0]), keep, np.random.default_rng(sample_seed))
+    collected = _Collector(datasets * len(above[0]), keep, np.random.default_rng(seed))
     for found in map_in_threads(lambda dataset: pairwise_distances(array[:, dataset])[above], range(datasets)):
         collected.add(found)
     return collected.distances()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,15 +19,15 @@ from seedscope.analyses.intrinsic.privacy import (
     intrinsic_privacy_from_weights,
 )
 from seedscope.analyses.intrinsic.weight_grid import checked_weights
-from seedscope.errors import SeedscopeError, require, unknown_name
-from seedscope.number import Number
+from seedscope.core import BASE, Number, SeedscopeError, require, unknown_name
+from seedscope.planning import Description
+from seedscope.storage import Ensemble
 
-BASE = -1  # the neighbour coordinate of the base D
 READ_BYTES = 2**28  # how much of an ensemble's weights is read at once
 
 
 def intrinsic_privacy(
-    ensemble: Any,
+    ensemble: Ensemble,
     *,
     init: str | None = None,
     step: int | None = None,
@@ -57,7 +57,7 @@ def intrinsic_privacy(
     return _analysed(ensemble, chosen_init, chosen_step, weights, drop_diverged=drop_diverged, **options)
 
 
-def intrinsic_privacy_along_training(ensemble: Any, **options: Any) -> tuple[IntrinsicPrivacy, ...]:
+def intrinsic_privacy_along_training(ensemble: Ensemble, **options: Any) -> tuple[IntrinsicPrivacy, ...]:
     """Return the intrinsic privacy at every checkpoint, for each initialisation that was trained (IP1 Fig. 4).
 
     Args:
@@ -67,21 +67,21 @@ def intrinsic_privacy_along_training(ensemble: Any, **options: Any) -> tuple[Int
     return tuple(_analysed(ensemble, *checkpoint, **options) for checkpoint in checkpoints(ensemble))
 
 
-def _analysed(ensemble: Any, init: str, step: int, weights: np.ndarray, **options: Any) -> IntrinsicPrivacy:
+def _analysed(ensemble: Ensemble, init: str, step: int, weights: np.ndarray, **options: Any) -> IntrinsicPrivacy:
     """Return the intrinsic privacy of one checkpoint's weights, with what the ensemble says about them."""
     found = intrinsic_privacy_from_weights(
         weights,
-        int(ensemble.description["data"]["examples"]),
+        ensemble.description.data.examples,
         sensitivity_bound=sensitivity_bound_of(ensemble.description, step),
-        neighbours_are_random=not ensemble.description["grid"].get("people"),
+        neighbours_are_random=not ensemble.description.grid.people,
         seed_names=ensemble.dataset["seed"].values,
         **options,
     )
-    return replace(found, init=init, step=step, relation=_relation(ensemble.description))
+    return replace(found, init=init, step=step, relation=ensemble.relation)
 
 
 def distances_along_training(
-    ensemble: Any, *, keep: int = 20_000, drop_diverged: bool = False
+    ensemble: Ensemble, *, keep: int = 20_000, drop_diverged: bool = False
 ) -> dict[tuple[str, int], SeedAndDataDistances]:
     """Return the distances Δ_S, Δ_V and Δ_S+V by (init, step), at every checkpoint (IP2 Fig. 2 and 3).
 
@@ -101,7 +101,7 @@ def distances_along_training(
     return found
 
 
-def checkpoint_weights(ensemble: Any, *, init: str | None = None, step: int | None = None) -> np.ndarray:
+def checkpoint_weights(ensemble: Ensemble, *, init: str | None = None, step: int | None = None) -> np.ndarray:
     """Return the weights [seed, dataset, parameter] at one checkpoint, the base D first.
 
     Args:
@@ -110,10 +110,11 @@ def checkpoint_weights(ensemble: Any, *, init: str | None = None, step: int | No
         step: default the last.
     """
     selected = _weights(ensemble).sel(init=_chosen_init(ensemble, init), step=_chosen_step(ensemble, step))
-    return _base_first(selected.compute()).transpose("seed", "neighbour", "parameter").values
+    weights: np.ndarray = _base_first(selected.compute()).transpose("seed", "neighbour", "parameter").values
+    return weights
 
 
-def checkpoints(ensemble: Any) -> Iterator[tuple[str, int, np.ndarray]]:
+def checkpoints(ensemble: Ensemble) -> Iterator[tuple[str, int, np.ndarray]]:
     """Yield (init, step, weights [seed, dataset, parameter]) for every checkpoint, reading several at once."""
     weights, steps = _weights(ensemble), _steps(ensemble)
     for init in weights["init"].values:
@@ -127,56 +128,42 @@ def checkpoints(ensemble: Any) -> Iterator[tuple[str, int, np.ndarray]]:
                 yield str(init), step, np.ascontiguousarray(ordered)
 
 
-def sensitivity_bound_of(description: Mapping[str, Any], step: int) -> Number | Refused:
+def sensitivity_bound_of(description: Description, step: int) -> Number | Refused:
     """Return the proved sensitivity bound after `step` steps of the training described, or why there is none.
 
-    >>> description = {
-    ...     "mechanism": {"type": "SGD", "learning_rate": 0.5, "batch_size": 32, "steps": 1850},
-    ...     "data": {"examples": 10396, "norm_bound": 1.0}, "model": {"convex": True},
-    ...     "grid": {"relation": "replace_one"}}
-    >>> print(sensitivity_bound_of(description, 1850))
-    0.2652 (proved)
-    >>> sensitivity_bound_of(description | {"model": {"convex": False}}, 1850).reason.split(",")[0]
-    'the sensitivity bound needs a convex loss'
+    >>> import seedscope as ss
+    >>> grid = ss.Grid(seeds=1)
+    >>> ensemble = ss.train(ss.load("breast-cancer"), ss.SGD(learning_rate=0.5, batch_size=32, steps=39), grid=grid)
+    >>> print(sensitivity_bound_of(ensemble.description, 39))  # three epochs
+    0.1326 (proved)
     """
-    mechanism, data = description["mechanism"], description["data"]
-    if mechanism["type"] != "SGD":
-        return Refused(f"the sensitivity bound is for plain SGD, and these models were trained by {mechanism['type']}.")
-    if description["model"]["convex"] and not data.get("norm_bound"):
+    steps, data = description.mechanism.plain_steps(), description.data
+    if steps is None:
+        trained = description.mechanism.name
+        return Refused(f"the sensitivity bound is for plain SGD, and these models were trained by {trained}.")
+    if description.model.convex and not data.norm_bound:
         return Refused("the sensitivity bound needs a bound on the rows' norm, and this data has none; clip its rows.")
-    changed = [name for name in ("momentum", "l2", "weight_decay") if mechanism.get(name)]
-    if changed:
-        return Refused(f"the sensitivity bound is for plain SGD steps, and these have {' and '.join(changed)}.")
-    return _bound_or_refusal(description, step)
-
-
-def _bound_or_refusal(description: Mapping[str, Any], step: int) -> Number | Refused:
-    """Return the bound, or the condition that fails, in words."""
-    mechanism, data = description["mechanism"], description["data"]
-    norm_bound, classes = data.get("norm_bound") or 1.0, len(data.get("classes", (0, 1)))
+    norm_bound, classes = data.norm_bound or 1.0, len(data.classes)
     try:
         bound = sgd_sensitivity_bound(
             step,
-            int(data["examples"]),
-            int(mechanism["batch_size"]),
-            float(mechanism["learning_rate"]),
+            data.examples,
+            steps.batch_size,
+            steps.learning_rate,
             logistic_lipschitz(norm_bound, classes=classes),
             smoothness=logistic_smoothness(norm_bound, classes=classes),
-            convex=bool(description["model"]["convex"]),
-            relation=_relation(description),
+            convex=description.model.convex,
+            relation=description.grid.relation,
         )
     except SeedscopeError as error:
         return Refused(str(error))
-    learned = description.get("preprocessing", {}).get("learned_from_training_part")
-    return Number(float(bound), "proved", note="given public preprocessing" if learned else "")
+    learned = description.preprocessing.learned
+    if learned:
+        return Number(float(bound), "estimate", note="proved only if the scaling were public")
+    return Number(float(bound), "proved")
 
 
-def _relation(description: Mapping[str, Any]) -> Any:
-    """Return the neighbour relation of the grid."""
-    return description["grid"]["relation"]
-
-
-def _weights(ensemble: Any) -> Any:
+def _weights(ensemble: Ensemble) -> Any:
     """Return the recorded weights with all five axes."""
     require(
         "weights" in ensemble.dataset,
@@ -187,12 +174,12 @@ def _weights(ensemble: Any) -> Any:
     return weights.expand_dims(missing) if missing else weights
 
 
-def _steps(ensemble: Any) -> list[int]:
+def _steps(ensemble: Ensemble) -> list[int]:
     """Return the checkpoint steps."""
     return [int(step) for step in np.atleast_1d(_weights(ensemble)["step"].values)]
 
 
-def _chosen_init(ensemble: Any, init: str | None) -> str:
+def _chosen_init(ensemble: Ensemble, init: str | None) -> str:
     """Return the kind of initialisation asked for, or "varied" where it was trained."""
     known = [str(name) for name in np.atleast_1d(_weights(ensemble)["init"].values)]
     if init is None:
@@ -202,7 +189,7 @@ def _chosen_init(ensemble: Any, init: str | None) -> str:
     return init
 
 
-def _chosen_step(ensemble: Any, step: int | None) -> int:
+def _chosen_step(ensemble: Ensemble, step: int | None) -> int:
     """Return the checkpoint asked for, or the last."""
     known = _steps(ensemble)
     require(step is None or step in known, f"step must be a checkpoint of the ensemble, one of {known}, got {step}.")

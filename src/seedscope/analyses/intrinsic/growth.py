@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from seedscope.errors import require
+from seedscope.core import require
 
 
 @dataclass(frozen=True, eq=False)

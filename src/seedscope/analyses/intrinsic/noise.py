@@ -16,9 +16,8 @@ from seedscope.analyses.intrinsic.normality import (
     henze_zirkler_subsets,
     shapiro_wilk,
 )
-from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import blocks
-from seedscope.errors import require, require_count, require_probability
+from seedscope.core import map_in_threads, require, require_count, require_probability
 
 ENOUGH_SEEDS = 800  # what IP2's power study found sufficient to reject in 50 dimensions
 SEEDS_PER_WEIGHT = 4  # below this Henze–Zirkler on all weights has little power, and random subsets are tested
@@ -107,7 +106,7 @@ def noise_distribution(samples: ArrayLike, *, level: float = 0.05, seed: int = 0
     return NoiseDistribution(
         normality=joint(moving),
         normality_by_weight=shapiro_wilk(moving, level=level),
-        laplace_by_weight=laplace_anderson_darling(moving, level=level, simulation_seed=seed),
+        laplace_by_weight=laplace_anderson_darling(moving, level=level, seed=seed),
         tail_index=tail_index(moving, seed=seed),
         correlations=correlations(moving),
         constant_weights=np.flatnonzero(constant),
@@ -117,7 +116,7 @@ def noise_distribution(samples: ArrayLike, *, level: float = 0.05, seed: int = 0
 
 
 def laplace_anderson_darling(
-    samples: ArrayLike, *, level: float = 0.05, draws: int | None = None, simulation_seed: int = 0
+    samples: ArrayLike, *, level: float = 0.05, draws: int | None = None, seed: int = 0
 ) -> WeightTests:
     """Return the Anderson–Darling test of every weight against a Laplace law, p-values by simulation.
 
@@ -128,7 +127,7 @@ def laplace_anderson_darling(
         samples: [sample, dimension].
         level: of all tests together, by Bonferroni.
         draws: simulated samples; default enough for the corrected level, at least 9,999.
-        simulation_seed: of the simulation.
+        seed: of the simulation.
 
     >>> rng = np.random.default_rng(0)
     >>> laplace_anderson_darling(np.column_stack([rng.laplace(size=300), rng.normal(size=300)])).rejected.tolist()
@@ -143,21 +142,21 @@ def laplace_anderson_darling(
     n, d = array.shape
     count = max(9_999, int(np.ceil(4 * d / level))) if draws is None else draws
     require_count("draws", count, at_least=999)
-    null = null_laplace_statistics(n, count, simulation_seed)
+    null = null_laplace_statistics(n, count, seed)
     statistics = _laplace_statistic(array.T)
     p_values = (1 + count - np.searchsorted(null, statistics)) / (count + 1)
     return WeightTests(statistics, p_values, p_values <= level / d, level)
 
 
 @lru_cache(maxsize=16)
-def null_laplace_statistics(n: int, draws: int, simulation_seed: int = 0) -> np.ndarray:
+def null_laplace_statistics(n: int, draws: int, seed: int = 0) -> np.ndarray:
     """Return the sorted Anderson–Darling statistics of simulated Laplace samples of size n.
 
     >>> null_laplace_statistics(20, 999).shape
     (999,)
     """
     sizes = [block.stop - block.start for block in blocks(draws, 512 * n)]
-    streams = np.random.default_rng([simulation_seed, n]).spawn(len(sizes))
+    streams = np.random.default_rng([seed, n]).spawn(len(sizes))
 
     def simulated(batch: tuple[np.random.Generator, int]) -> np.ndarray:
         stream, size = batch
@@ -178,7 +177,8 @@ def _laplace_statistic(rows: np.ndarray) -> np.ndarray:
     log_tail, log_rest = -np.abs(z) - np.log(2), np.log1p(-tail)
     log_below, log_above = np.where(z < 0, log_tail, log_rest), np.where(z < 0, log_rest, log_tail)
     weights = (2 * np.arange(1, n + 1) - 1) / n
-    return -n - (log_below + log_above[:, ::-1]) @ weights
+    statistic: np.ndarray = -n - (log_below + log_above[:, ::-1]) @ weights
+    return statistic
 
 
 def tail_index(samples: ArrayLike, *, gaussian_samples: int = 20, seed: int = 0) -> TailIndex:

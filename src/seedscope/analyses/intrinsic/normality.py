@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import blocks
-from seedscope.errors import SeedscopeError, require, require_count, unknown_name
+from seedscope.core import SeedscopeError, map_in_threads, require, require_count, unknown_name
 
 LEAST_DRAWS = 999
 SUBSET_SIZE = 55  # the largest dimension in which IP2's software worked
@@ -72,7 +71,7 @@ class WeightTests:
         return float(self.rejected.mean())
 
 
-def henze_zirkler(samples: ArrayLike, *, draws: int = LEAST_DRAWS, simulation_seed: int = 0) -> HenzeZirkler:
+def henze_zirkler(samples: ArrayLike, *, draws: int = LEAST_DRAWS, seed: int = 0) -> HenzeZirkler:
     """Return the Henze–Zirkler test of multivariate normality, valid in any dimension below the number of samples.
 
     A small p-value says that the seed's noise is not Gaussian, so that an intrinsic epsilon is not to be believed. Null
@@ -81,7 +80,7 @@ def henze_zirkler(samples: ArrayLike, *, draws: int = LEAST_DRAWS, simulation_se
     Args:
         samples: [sample, dimension], e.g. the weights of one data set's models, one row per seed.
         draws: simulated normal samples, at least 999; the smallest possible p-value is 1/(draws + 1).
-        simulation_seed: of the simulation.
+        seed: of the simulation.
 
     >>> rng = np.random.default_rng(0)
     >>> henze_zirkler(rng.normal(size=(100, 3))).p_value > 0.05
@@ -94,7 +93,7 @@ def henze_zirkler(samples: ArrayLike, *, draws: int = LEAST_DRAWS, simulation_se
     array = _checked_samples(samples)
     require_count("draws", draws, at_least=LEAST_DRAWS)
     n, d = array.shape
-    null = null_log_excess(n, d, draws, simulation_seed)
+    null = null_log_excess(n, d, draws, seed)
     with np.errstate(over="ignore"):  # equal samples in a very high dimension: infinitely far from Gaussian
         sign, log_size = (float(part) for part in _excess(array))
         statistic = 1 + sign * np.exp(log_size - d / 2 * np.log1p(2 * _bandwidth(n, d)))
@@ -119,7 +118,8 @@ def _checked_samples(samples: ArrayLike) -> np.ndarray:
 
 def _bandwidth(n: int, d: int) -> float:
     """Return β², the squared smoothing parameter of the test."""
-    return 0.5 * ((2 * d + 1) * n / 4) ** (2 / (d + 4))
+    bandwidth: float = 0.5 * ((2 * d + 1) * n / 4) ** (2 / (d + 4))
+    return bandwidth
 
 
 def _excess(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -177,12 +177,14 @@ def _log_pair_sum(rows: np.ndarray, half: np.ndarray, shift: float) -> np.ndarra
 def _log_sum(logs: np.ndarray) -> np.ndarray:
     """Return the log of the sum of exponentials over the last axis."""
     top = logs.max(axis=-1)
-    return top + np.log(np.exp(logs - top[..., None]).sum(axis=-1))
+    log_sum: np.ndarray = top + np.log(np.exp(logs - top[..., None]).sum(axis=-1))
+    return log_sum
 
 
 def _signed_log(sign: np.ndarray, log_size: np.ndarray) -> np.ndarray:
     """Return sign(x)·ln(1 + |x|), which orders numbers of any size."""
-    return sign * np.logaddexp(0.0, log_size)
+    signed_log: np.ndarray = sign * np.logaddexp(0.0, log_size)
+    return signed_log
 
 
 def _at_least(ordered: np.ndarray, value: float) -> int:
@@ -191,14 +193,14 @@ def _at_least(ordered: np.ndarray, value: float) -> int:
 
 
 @lru_cache(maxsize=64)
-def null_log_excess(n: int, d: int, draws: int = LEAST_DRAWS, simulation_seed: int = 0) -> np.ndarray:
+def null_log_excess(n: int, d: int, draws: int = LEAST_DRAWS, seed: int = 0) -> np.ndarray:
     """Return the sorted `log_excess` of simulated standard normal samples [n, d].
 
     >>> null_log_excess(20, 2).shape
     (999,)
     """
     sizes = [block.stop - block.start for block in blocks(draws, SIMULATION_COPIES * 8 * n * (n + d))]
-    streams = np.random.default_rng([simulation_seed, n, d]).spawn(len(sizes))
+    streams = np.random.default_rng([seed, n, d]).spawn(len(sizes))
 
     def simulated(batch: tuple[np.random.Generator, int]) -> np.ndarray:
         stream, size = batch

@@ -28,8 +28,7 @@ from seedscope.analyses.intrinsic.spread import (
     variability,
 )
 from seedscope.analyses.intrinsic.weight_grid import checked_weights
-from seedscope.errors import SeedscopeError, require_count, require_probability, unknown_name
-from seedscope.number import Number
+from seedscope.core import Number, SeedscopeError, require_count, require_probability, unknown_name
 
 VariabilityName = Literal["flat", "min", "eigen"]
 VARIABILITIES = ("flat", "min", "max", "eigen")
@@ -62,7 +61,7 @@ class IntrinsicPrivacy:
     variability_min: Number
     variability_max: Number
     variability_eigen: Number | None
-    delta: Number
+    delta: float
     epsilon_bound: Number | None
     epsilon_strict: Number | None
     epsilon_all_pairs: Number | None
@@ -139,7 +138,7 @@ def intrinsic_privacy_from_weights(
     variability_used: VariabilityName = "flat",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     neighbours_are_random: bool = True,
-    seed_names: Sequence[object] | None = None,
+    seed_names: Sequence[object] | np.ndarray | None = None,
     drop_diverged: bool = False,
 ) -> IntrinsicPrivacy:
     """Return the intrinsic privacy of one grid of weights.
@@ -210,7 +209,7 @@ def _assembled(
     given: dict[str, Any] = {name: None if isinstance(one, Refused) else one for name, one in numbers.items()}
     return IntrinsicPrivacy(
         **given,
-        delta=Number(delta, "proved", note="chosen"),
+        delta=delta,
         epsilons=epsilons,
         refused={name: value.reason for name, value in numbers.items() if isinstance(value, Refused)},
         stability=stability,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.analyses.intrinsic.weight_grid import checked_weights
-from seedscope.errors import SeedscopeError, require, require_count, unknown_name
+from seedscope.core import SeedscopeError, require, require_count, unknown_name
 
 Control = Literal["none", "binarised", "shuffled", "synthetic"]
 SYNTHETIC_SPREAD = 0.1  # of the noise around seed-specific centres, IP2 App. D.1
@@ -124,7 +124,7 @@ def weight_map(
     return WeightMap(np.asarray(umap.fit_transform(rows)).reshape(*array.shape[:2], 2), control)
 
 
-def _umap() -> type:
+def _umap() -> type[Any]:
     """Return the UMAP class, or say how to get it."""
     try:
         from umap import UMAP
@@ -132,7 +132,8 @@ def _umap() -> type:
         raise SeedscopeError(
             "the map of models needs the package umap-learn; install it with: pip install 'seedscope[umap]'."
         ) from None
-    return UMAP
+    umap: type[Any] = UMAP
+    return umap
 
 
 def controlled_weights(weights: ArrayLike, control: Control, seed: int = 0) -> np.ndarray:

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.analyses.intrinsic.distances import pairwise_distances
-from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import blocks, checked_weights
-from seedscope.errors import require, require_count
-from seedscope.number import Number
+from seedscope.core import Number, map_in_threads, require, require_count
 
 LEAST_MAXIMA = 20  # people needed before a tail is fitted to them
 
@@ -73,7 +71,7 @@ def empirical_sensitivity(weights: ArrayLike) -> EmpiricalSensitivity:
 
 
 def extrapolated_sensitivity(
-    maxima: ArrayLike, people: int, *, confidence: float = 0.95, draws: int = 500, bootstrap_seed: int = 0
+    maxima: ArrayLike, people: int, *, confidence: float = 0.95, draws: int = 500, seed: int = 0
 ) -> Number:
     """Return a guess of the strict sensitivity over all `people`, from the maxima of some of them: an estimate.
 
@@ -86,7 +84,7 @@ def extrapolated_sensitivity(
     Args:
         maxima: [neighbour], each one's largest Δ_S over seeds; at least 20.
         people: rows of the training data.
-        confidence, draws, bootstrap_seed: of the bootstrap interval.
+        confidence, draws, seed: of the bootstrap interval.
 
     >>> found = extrapolated_sensitivity(np.linspace(0.01, 1, 100), people=10_000)
     >>> print(round(found.value, 1), found.kind)
@@ -99,7 +97,7 @@ def extrapolated_sensitivity(
         f"the extrapolation needs at least {LEAST_MAXIMA} neighbours, got {values.size}; train more neighbours.",
     )
     require_count("people", people, at_least=values.size)
-    rng = np.random.default_rng(bootstrap_seed)
+    rng = np.random.default_rng(seed)
     drawn = np.sort(rng.choice(values, size=(draws, values.size)), axis=1)
     value = max(values[-1], float(_tail_quantile(values[None], people)[0]))
     tail = (1 - confidence) / 2
@@ -118,7 +116,8 @@ def _tail_quantile(ordered: np.ndarray, people: int) -> np.ndarray:
     log_ratio = np.log(people * k / n)
     bent = np.abs(shape) > 1e-9
     safe = np.where(bent, shape, 1.0)
-    return threshold + scale * np.where(bent, np.expm1(safe * log_ratio) / safe, log_ratio)
+    quantile: np.ndarray = threshold + scale * np.where(bent, np.expm1(safe * log_ratio) / safe, log_ratio)
+    return quantile
 
 
 def _pareto_fit(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.analyses.intrinsic.growth import Growth, default_counts
-from seedscope.analyses.intrinsic.threads import map_in_threads
 from seedscope.analyses.intrinsic.weight_grid import LEAST_SEEDS, blocks, checked_weights
-from seedscope.errors import require
+from seedscope.core import map_in_threads, require
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +120,8 @@ def _variances(array: np.ndarray, shares: np.ndarray) -> np.ndarray:
     deviations -= deviations.mean(axis=0)
     flat = deviations.reshape(len(array), -1)
     variances = shares @ flat**2 - (shares @ flat) ** 2
-    return np.maximum(variances, 0.0).reshape(len(shares), *array.shape[1:])
+    by_share: np.ndarray = np.maximum(variances, 0.0).reshape(len(shares), *array.shape[1:])
+    return by_share
 
 
 def _resampled_eigen(array: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -129,16 +129,17 @@ def _resampled_eigen(array: np.ndarray, shares: np.ndarray) -> np.ndarray:
     values, directions = _eigen(array)
     steadiest = int(values.argmin())
     along = array[:, steadiest].astype(float) @ directions[steadiest]
-    return np.sqrt(_variances(along[:, None, None], shares)[:, 0, 0])
+    deviations: np.ndarray = np.sqrt(_variances(along[:, None, None], shares)[:, 0, 0])
+    return deviations
 
 
-def bootstrap_shares(seeds: int, draws: int, bootstrap_seed: int = 0) -> np.ndarray:
+def bootstrap_shares(seeds: int, draws: int, seed: int = 0) -> np.ndarray:
     """Return [draw, seed] weights of bootstrap samples of the seeds.
 
     >>> bootstrap_shares(4, 2).sum(axis=1).tolist()
     [1.0, 1.0]
     """
-    rng = np.random.default_rng(bootstrap_seed)
+    rng = np.random.default_rng(seed)
     return rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=draws) / seeds
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.errors import SeedscopeError, require
+from seedscope.core import SeedscopeError, require
 
 LEAST_SEEDS = 3
 BLOCK_BYTES = 2**26  # what one block of float64 weights may take
@@ -16,7 +16,7 @@ BLOCK_BYTES = 2**26  # what one block of float64 weights may take
 def checked_weights(
     weights: ArrayLike,
     *,
-    seed_names: Sequence[object] | None = None,
+    seed_names: Sequence[object] | np.ndarray | None = None,
     drop_diverged: bool = False,
     least_datasets: int = 1,
 ) -> np.ndarray:
@@ -46,14 +46,17 @@ def checked_weights(
     return array
 
 
-def _without_diverged(array: np.ndarray, seed_names: Sequence[object] | None, drop_diverged: bool) -> np.ndarray:
+def _without_diverged(
+    array: np.ndarray, seed_names: Sequence[object] | np.ndarray | None, drop_diverged: bool
+) -> np.ndarray:
     """Return the seeds with finite weights; raise where others are not to be left out."""
     finite = np.isfinite(array).all(axis=(1, 2))
     if finite.all():
         return array
     names = np.arange(len(array)) if seed_names is None else np.asarray(seed_names)
     if drop_diverged:
-        return array[finite]
+        converged: np.ndarray = array[finite]
+        return converged
     diverged = [str(name) for name in names[~finite]]
     shown = ", ".join(diverged[:10]) + (", …" if len(diverged) > 10 else "")
     raise SeedscopeError(

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtr, chdtrc, ndtr, stdtr
 
-from seedscope.errors import require, require_count, require_positive, require_probability
-from seedscope.number import Number
+from seedscope.core import Number, require, require_count, require_positive, require_probability
 
 CANARY, COUNTER, FIRST_SILENT = 0, 1, 2  # features
 SILENT = 200
@@ -232,7 +231,8 @@ def batch_counted(sums: np.ndarray, problem: CanaryProblem) -> tuple[float, str]
     share, noise = _share(sums, problem), problem.noise_multiplier
 
     def expected(values: np.ndarray) -> np.ndarray:
-        return ndtr((np.asarray(values)[..., None] - share * counts) / noise) @ chances
+        share_below: np.ndarray = ndtr((np.asarray(values)[..., None] - share * counts) / noise) @ chances
+        return share_below
 
     seen = sums[:, COUNTER]
     wanted = math.sqrt(share**2 * others * q * (1 - q) + noise**2)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.analyses.membership.lower_bound import epsilon_lower
-from seedscope.errors import require
-from seedscope.number import Number
-from seedscope.statistics import mean_interval
+from seedscope.analyses.membership.lower_bound import epsilon_lower, mu_lower
+from seedscope.core import Number, require
+from seedscope.numerics import clopper_pearson, mean_interval
 
 LEAST_SEEDS = 8
 SMALLEST_DEVIATION = 1e-6
@@ -26,10 +25,11 @@ class MembershipTests:
     """What an attacker who knows everything but one person's membership achieves, person by person.
 
     Arrays have one entry per person: `true_positive_rate` and `false_positive_rate` of the likelihood-ratio test at its
-    even threshold, on held-out seeds, and `advantage`, their difference (estimates). `epsilon_lower` holds for each
-    person alone with probability `confidence`, `epsilon_lower_together` for all of them at once; `set_epsilon_lower`
-    for the person who looked most exposed on the other seeds, hence for the mechanism; `ceiling` is what so many
-    held-out seeds can prove at most.
+    even threshold, on held-out seeds, and `advantage`, their difference (estimates); `only_with` and `only_without`
+    count the held-out seeds of which only the model with, or only that without the person is taken for one with them.
+    `epsilon_lower` holds for each person alone with probability `confidence`, `epsilon_lower_together` for all of them
+    at once; `set_epsilon_lower` for the person who looked most exposed on the other seeds, hence for the mechanism;
+    `ceiling` is what this many held-out seeds can prove at most.
     """
 
     confidence: float
@@ -43,11 +43,27 @@ class MembershipTests:
     ceiling: float
     roc_false_positive_rate: np.ndarray
     roc_true_positive_rate: np.ndarray
+    only_with: np.ndarray
+    only_without: np.ndarray
+    set_mu_lower: Number | None = None  # as `set_epsilon_lower`, of Gaussian privacy
 
     @property
     def advantage(self) -> np.ndarray:
         """True-positive minus false-positive rate of each person's test."""
-        return self.true_positive_rate - self.false_positive_rate
+        advantage: np.ndarray = self.true_positive_rate - self.false_positive_rate
+        return advantage
+
+    @property
+    def advantage_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both ends of each person's advantage, for all people and both ends at once with `confidence`.
+
+        A seed's two models share their randomness, so most pairs agree: what counts is how often only one is accepted,
+        P(only with) − P(only without), with Clopper–Pearson's exact bounds on both.
+        """
+        level = 1 - (1 - self.confidence) / (2 * max(1, len(self.only_with)))  # two-sided intervals of two counts each
+        low_with, high_with = clopper_pearson(self.only_with, self.held_out_seeds, level)
+        low_without, high_without = clopper_pearson(self.only_without, self.held_out_seeds, level)
+        return low_with - high_without, high_with - low_without
 
 
 def logit_confidence(losses: ArrayLike) -> np.ndarray:
@@ -57,7 +73,8 @@ def logit_confidence(losses: ArrayLike) -> np.ndarray:
     [0.0]
     """
     loss = np.maximum(np.asarray(losses, float), 1e-12)
-    return -loss - np.log(-np.expm1(-loss))
+    logit: np.ndarray = -loss - np.log(-np.expm1(-loss))
+    return logit
 
 
 def likelihood_ratio_tests(
@@ -101,7 +118,8 @@ class _Gaussians:
         """Return the log-likelihood ratio of "was a member" at confidences [seed, person]."""
         member = -0.5 * ((values - self.mean_in) / self.deviation_in) ** 2 - np.log(self.deviation_in)
         other = -0.5 * ((values - self.mean_out) / self.deviation_out) ** 2 - np.log(self.deviation_out)
-        return member - other
+        log_ratio: np.ndarray = member - other
+        return log_ratio
 
 
 def _tested(
@@ -116,6 +134,7 @@ def _tested(
         np.asarray(epsilon_lower(counts[0], held_out, counts[1], held_out, level, delta), float)
         for level in (confidence, together)
     )
+    shown = np.asarray(mu_lower(counts[0], held_out, counts[1], held_out, confidence), float)
     accepted = [one > 0 for one in fresh]
     false_positive, true_positive = _roc(*fresh)
     return MembershipTests(
@@ -130,6 +149,9 @@ def _tested(
         ceiling=float(epsilon_lower(held_out, held_out, 0, held_out, confidence, delta)),
         roc_false_positive_rate=false_positive,
         roc_true_positive_rate=true_positive,
+        only_with=(accepted[0] & ~accepted[1]).sum(0),
+        only_without=(accepted[1] & ~accepted[0]).sum(0),
+        set_mu_lower=Number(float(shown[exposure.argmax()]), "statistical", confidence=confidence),
     )
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logit
 
-from seedscope.errors import require, require_probability
-from seedscope.number import Number
-from seedscope.statistics import paired_t_test
+from seedscope.core import Number, require, require_probability
+from seedscope.numerics import paired_t_test
 
 LEAST_MODELS = 3
 
@@ -62,7 +61,8 @@ def loss_threshold_accuracy(member_losses: ArrayLike, nonmember_losses: ArrayLik
     """
     members, others = np.asarray(member_losses, float), np.asarray(nonmember_losses, float)
     limit = np.asarray(thresholds, float)[..., None]
-    return (np.mean(members <= limit, axis=-1) + np.mean(others > limit, axis=-1)) / 2
+    accuracy: np.ndarray = (np.mean(members <= limit, axis=-1) + np.mean(others > limit, axis=-1)) / 2
+    return accuracy
 
 
 def seed_known_or_hidden(

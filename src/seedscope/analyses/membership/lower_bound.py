@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
-from seedscope.errors import require, require_positive, require_probability
-from seedscope.statistics import clopper_pearson
+from seedscope.core import require, require_positive, require_probability
+from seedscope.numerics import clopper_pearson
 
 
 def epsilon_lower(
@@ -39,7 +40,28 @@ def epsilon_lower(
     with np.errstate(divide="ignore"):
         by_positives = np.log(np.maximum(rate_lower - delta, 0.0)) - np.log(rate_upper)
         by_negatives = np.log(np.maximum(1 - rate_upper - delta, 0.0)) - np.log1p(-rate_lower)
-    return np.maximum(np.maximum(by_positives, by_negatives), 0.0)[()]
+    epsilon: np.ndarray = np.maximum(np.maximum(by_positives, by_negatives), 0.0)[()]
+    return epsilon
+
+
+def mu_lower(
+    true_positives: ArrayLike, members: ArrayLike, false_positives: ArrayLike, nonmembers: ArrayLike, confidence: float
+) -> np.ndarray:
+    """Return a lower bound on the μ of Gaussian privacy, at the given confidence, from counts of an attack; at least 0.
+
+    A training whose trade-off curve is no worse than that of N(0, 1) against N(μ, 1) allows no attack with
+    Φ⁻¹(TPR) − Φ⁻¹(FPR) > μ. So the bound needs no condition; turned into an ε it presumes that the curve is Gaussian,
+    and then shows far more than `epsilon_lower` can with as few runs. Arguments as there.
+
+    >>> float(mu_lower(50, 50, 0, 50, confidence=0.95).round(2)), float(mu_lower(25, 50, 25, 50, confidence=0.95))
+    (2.93, 0.0)
+    """
+    require_probability("confidence", confidence)
+    each = (1 + confidence) / 2
+    rate_lower, _ = clopper_pearson(true_positives, members, each, side="lower")
+    _, rate_upper = clopper_pearson(false_positives, nonmembers, each, side="upper")
+    mu: np.ndarray = np.maximum(np.nan_to_num(ndtri(rate_lower) - ndtri(rate_upper), nan=0.0), 0.0)[()]
+    return mu
 
 
 def seeds_needed(epsilon: float, confidence: float = 0.95, delta: float = 0.0) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.errors import require, require_count, require_probability
+from seedscope.core import require, require_count, require_probability
 
 
 def decisions(scores: ArrayLike, threshold: float = 0.5) -> np.ndarray:
@@ -28,7 +28,8 @@ def decisions(scores: ArrayLike, threshold: float = 0.5) -> np.ndarray:
     require(values.ndim in (2, 3), f"scores must be [model, example] or [model, example, class], got {values.shape}.")
     require_scores(values)
     if values.ndim == 3:
-        return values.argmax(axis=2).astype(np.min_scalar_type(values.shape[2] - 1))
+        classes: np.ndarray = values.argmax(axis=2).astype(np.min_scalar_type(values.shape[2] - 1))
+        return classes
     require_probability("threshold", threshold, closed=True)
     return values > threshold
 
@@ -73,7 +74,8 @@ def disagreement_from_counts(positives: ArrayLike, models: int) -> np.ndarray:
     require_count("models", models, 2)
     s = np.asarray(positives, float)
     require((s >= 0) & (s <= models), f"positives must be between 0 and the number of models, {models}.")
-    return 4 * s * (models - s) / (models * (models - 1.0))
+    disagreement: np.ndarray = 4 * s * (models - s) / (models * (models - 1.0))
+    return disagreement
 
 
 def class_counts(predictions: ArrayLike, classes: int | None = None) -> np.ndarray:
@@ -108,7 +110,8 @@ def pairwise_disagreement(predictions: ArrayLike, classes: int | None = None) ->
     """
     counts = class_counts(predictions, classes)
     models = counts[:, 0].sum() if counts.shape[1] else len(np.asarray(predictions))
-    return 1 - (counts * (counts - 1)).sum(axis=0) / (models * (models - 1.0))
+    disagreement: np.ndarray = 1 - (counts * (counts - 1)).sum(axis=0) / (models * (models - 1.0))
+    return disagreement
 
 
 def one_vs_rest_disagreement(predictions: ArrayLike, classes: int | None = None) -> np.ndarray:
@@ -122,7 +125,8 @@ def one_vs_rest_disagreement(predictions: ArrayLike, classes: int | None = None)
     AD §5.1.
     """
     counts = class_counts(predictions, classes)
-    return disagreement_from_counts(counts, len(np.asarray(predictions))).mean(axis=0)
+    disagreement: np.ndarray = disagreement_from_counts(counts, len(np.asarray(predictions))).mean(axis=0)
+    return disagreement
 
 
 def top_class_share(predictions: ArrayLike, classes: int | None = None) -> np.ndarray:
@@ -131,7 +135,8 @@ def top_class_share(predictions: ArrayLike, classes: int | None = None) -> np.nd
     >>> top_class_share([[0, 2], [1, 2], [0, 2], [0, 1]])
     array([0.75, 0.75])
     """
-    return class_counts(predictions, classes).max(axis=0) / len(np.asarray(predictions))
+    share: np.ndarray = class_counts(predictions, classes).max(axis=0) / len(np.asarray(predictions))
+    return share
 
 
 def ambiguity(predictions: ArrayLike, reference: ArrayLike) -> float:
@@ -162,7 +167,8 @@ def discrepancy(predictions: ArrayLike, reference: ArrayLike) -> float:
     Marx, Calmon & Ustun 2020, Definition 3.
     """
     values, base = _with_reference(predictions, reference)
-    return max(int(np.count_nonzero(row != base)) for row in values) / values.shape[1]
+    share: float = max(int(np.count_nonzero(row != base)) for row in values) / values.shape[1]
+    return share
 
 
 def top_disagreement(values: ArrayLike, shares: ArrayLike = (0.01, 0.05, 0.1, 0.25, 0.5)) -> np.ndarray:

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.analyses.multiplicity.disagreement import disagreement_from_counts
-from seedscope.errors import require, require_count, require_positive, require_probability
-from seedscope.statistics import clopper_pearson, confidence_sequence
+from seedscope.core import require, require_count, require_positive, require_probability
+from seedscope.numerics import clopper_pearson, confidence_sequence
 
-_COUNTS = 2000  # so many are tried one by one; the error is smooth in them
+_COUNTS = 2000  # this many are tried one by one; the error is smooth in them
 
 
 def disagreement_error(models: ArrayLike, confidence: ArrayLike, examples: ArrayLike = 1) -> np.ndarray:
@@ -30,7 +30,8 @@ def disagreement_error(models: ArrayLike, confidence: ArrayLike, examples: Array
     require(m >= 2, f"models must be at least 2, got {models!r}.")
     require(k >= 1, f"examples must be at least 1, got {examples!r}.")
     eta = np.sqrt(np.log(2 * k / (1 - np.asarray(confidence, float))) / (2 * m))
-    return 1 / (m - 1) + 4 * m / (m - 1) * eta * (1 + eta)
+    error: np.ndarray = 1 / (m - 1) + 4 * m / (m - 1) * eta * (1 + eta)
+    return error
 
 
 def models_needed(error: float, confidence: float, examples: int = 1) -> int:
@@ -44,7 +45,7 @@ def models_needed(error: float, confidence: float, examples: int = 1) -> int:
     AD Equation 20.
     """
     _check_plan(error, confidence, examples)
-    return _first(lambda m: bool(disagreement_error(m, confidence, examples) <= error))
+    return first_enough(lambda m: bool(disagreement_error(m, confidence, examples) <= error))
 
 
 def models_needed_exact(error: float, confidence: float, examples: int = 1) -> int:
@@ -57,7 +58,7 @@ def models_needed_exact(error: float, confidence: float, examples: int = 1) -> i
     (649, 4821)
     """
     _check_plan(error, confidence, examples)
-    return _first(lambda models: _worst_error(models, confidence, examples) <= error)
+    return first_enough(lambda models: _worst_error(models, confidence, examples) <= error)
 
 
 def models_needed_anytime(error: float, confidence: float, examples: int = 1) -> int:
@@ -69,7 +70,7 @@ def models_needed_anytime(error: float, confidence: float, examples: int = 1) ->
     313
     """
     _check_plan(error, confidence, examples)
-    return _first(lambda models: bool(interval_error(0, models, confidence, examples, anytime=True) <= error))
+    return first_enough(lambda models: bool(interval_error(0, models, confidence, examples, anytime=True) <= error))
 
 
 def disagreement_interval(
@@ -91,14 +92,50 @@ def disagreement_interval(
     >>> lower.round(3), upper.round(3)
     (array([0.   , 0.694, 0.996]), array([0.015, 0.803, 1.   ]))
     """
+    return disagreement_image(*chance_interval(positives, models, confidence, examples, anytime))
+
+
+def chance_interval(
+    positives: ArrayLike, models: ArrayLike, confidence: ArrayLike, examples: ArrayLike = 1, anytime: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (lower, upper) of the share p of all models that decide 1; the arguments are `disagreement_interval`'s.
+
+    >>> lower, upper = chance_interval(250, 1000, 0.95)
+    >>> float(lower.round(3)), float(upper.round(3))
+    (0.223, 0.278)
+    """
     require(np.asarray(examples) >= 1, f"examples must be at least 1, got {examples!r}.")
     require_probability("confidence", confidence)
     level = 1 - (1 - np.asarray(confidence, float)) / np.asarray(examples, float)
     interval = confidence_sequence if anytime else clopper_pearson
     s, m, level = np.broadcast_arrays(np.asarray(positives), np.asarray(models), level)
     few, back = np.unique(np.stack([s.ravel(), m.ravel(), level.ravel()]), axis=1, return_inverse=True)
-    lower, upper = (end[back.ravel()].reshape(s.shape) for end in _image(*interval(few[0], few[1], few[2])))
+    lower, upper = (end[back.ravel()].reshape(s.shape) for end in interval(few[0], few[1], few[2]))
     return lower[()], upper[()]
+
+
+def interval_after_looks(
+    positives: ArrayLike, models: int, confidence: float, examples: int, latest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (lower, upper) of the true disagreement where training went on until it was known, `latest` at most.
+
+    Before that number the anytime interval counts, at it the exact one: each at half of what the confidence leaves, so
+    that together they keep it however often one looked.
+
+    >>> lower, upper = interval_after_looks([0, 250], 1000, 0.95, examples=2, latest=5000)
+    >>> lower.round(3), upper.round(3)
+    (array([0.   , 0.635]), array([0.033, 0.852]))
+    """
+    return disagreement_interval(positives, models, half_risk(confidence), examples, anytime=models < latest)
+
+
+def half_risk(confidence: float) -> float:
+    """Return the confidence of something that may fail half as often.
+
+    >>> half_risk(0.95)
+    0.975
+    """
+    return (1 + confidence) / 2
 
 
 def interval_error(
@@ -113,7 +150,8 @@ def interval_error(
     """
     estimate = np.minimum(disagreement_from_counts(positives, models), 1.0)
     lower, upper = disagreement_interval(positives, models, confidence, examples, anytime)
-    return np.maximum(estimate - lower, upper - estimate)
+    error: np.ndarray = np.maximum(estimate - lower, upper - estimate)
+    return error
 
 
 def _worst_error(models: int, confidence: float, examples: int) -> float:
@@ -131,8 +169,12 @@ def _worst_error(models: int, confidence: float, examples: int) -> float:
     return largest(np.arange(max(0, int(worst - reach)), min(half, int(worst + reach)) + 1))[0]
 
 
-def _image(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the image of the interval [low, high] under 4p(1−p)."""
+def disagreement_image(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the image of the interval [low, high] of p under 4p(1−p): up to 1 where ½ lies inside.
+
+    >>> tuple(float(end.round(2)) for end in disagreement_image(np.array(0.1), np.array(0.6)))
+    (0.36, 1.0)
+    """
     ends = 4 * low * (1 - low), 4 * high * (1 - high)
     return np.minimum(*ends), np.where((low <= 0.5) & (high >= 0.5), 1.0, np.maximum(*ends))
 
@@ -144,7 +186,7 @@ def _check_plan(error: float, confidence: float, examples: int) -> None:
     require_count("examples", examples)
 
 
-def _first(enough: Callable[[int], bool]) -> int:
+def first_enough(enough: Callable[[int], bool]) -> int:
     """Return the first whole number from 2 on that is enough, for a property that stays true."""
     upper = 2
     while not enough(upper):

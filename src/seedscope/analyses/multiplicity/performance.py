@@ -13,8 +13,8 @@ from seedscope.analyses.multiplicity.disagreement import (
     require_scores,
     top_disagreement,
 )
-from seedscope.errors import require, require_probability
-from seedscope.statistics import mean_ranks
+from seedscope.core import require, require_probability
+from seedscope.numerics import mean_ranks
 
 _BLOCK = 2**20  # scores ranked at once
 
@@ -58,7 +58,8 @@ def areas_under_curve(scores: ArrayLike, labels: ArrayLike) -> np.ndarray:
     ones, zeros = positive.sum(), (~positive).sum()
     blocks = np.array_split(values, max(1, values.size // _BLOCK))
     ranks = np.concatenate([mean_ranks(block)[:, positive].sum(axis=1) for block in blocks])
-    return (ranks - ones * (ones + 1) / 2) / (ones * zeros)
+    areas: np.ndarray = (ranks - ones * (ones + 1) / 2) / (ones * zeros)
+    return areas
 
 
 def f1_scores(predictions: ArrayLike, labels: ArrayLike) -> np.ndarray:
@@ -71,7 +72,8 @@ def f1_scores(predictions: ArrayLike, labels: ArrayLike) -> np.ndarray:
     positive = _two_classes(truth)
     hits = np.array([np.count_nonzero(row[positive]) for row in values])
     decided = np.array([np.count_nonzero(row) for row in values])
-    return 2 * hits / (decided + positive.sum())
+    f1: np.ndarray = 2 * hits / (decided + positive.sum())
+    return f1
 
 
 def accuracy_conditioned_disagreement(

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.errors import require, require_count
-from seedscope.number import Number
-from seedscope.statistics import clopper_pearson
+from seedscope.core import Number, require, require_count
+from seedscope.numerics import clopper_pearson
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from seedscope.analyses.multiplicity.disagreement import (
     positive_counts,
     top_disagreement,
 )
-from seedscope.analyses.multiplicity.groups import GroupComparison, compare_groups, mean_disagreement
-from seedscope.analyses.multiplicity.intervals import disagreement_error, disagreement_interval
+from seedscope.analyses.multiplicity.groups import GroupComparison, compare_groups, mean_disagreement, paired_shares
+from seedscope.analyses.multiplicity.intervals import disagreement_error, disagreement_interval, interval_after_looks
 from seedscope.analyses.multiplicity.performance import accuracies
 from seedscope.analyses.multiplicity.remedies import Abstention, abstention
 from seedscope.analyses.multiplicity.scores import viable_prediction_range
-from seedscope.errors import require, require_probability, unknown_name
-from seedscope.number import Number
+from seedscope.analyses.multiplicity.surrogates import StandIns, combined_interval
+from seedscope.core import Number, require, require_probability, unknown_name
 
 BASE = -1  # the neighbour coordinate of the base D
 TOP_SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)
@@ -39,6 +39,7 @@ class Multiplicity:
     and with probability `confidence` *all* true values are between `lower` and `upper` at once. `error_bound` is the
     paper's bound on all their errors, known before training. `ambiguity` and `discrepancy` compare with the reference,
     by default the consensus. What needs labels, groups or scores is None or empty where they were not given.
+    `stand_ins` says what cheap models with known votes were worth, where there were such.
     """
 
     models: int
@@ -59,6 +60,7 @@ class Multiplicity:
     accuracy: Number | None
     groups: Mapping[str, GroupComparison]
     abstentions: tuple[Abstention, ...]
+    stand_ins: str = ""
 
 
 def multiplicity(
@@ -72,6 +74,8 @@ def multiplicity(
     levels: Sequence[float] = LEVELS,
     init: str | None = None,
     seed: int = 0,
+    latest: int | None = None,
+    stand_ins: StandIns | None = None,
 ) -> Multiplicity:
     """Return the predictive multiplicity of re-trained models: whose decision is a coin toss, and how sure is that?
 
@@ -87,6 +91,9 @@ def multiplicity(
         levels: self-consistency levels for which abstaining is evaluated.
         init: of an ensemble, "varied" or "fixed"; default "varied" where it was trained.
         seed: of the permutation tests between groups.
+        latest: where models were trained until enough was known, their largest number: intervals then hold however
+            often was looked. By default their number was fixed beforehand; an ensemble knows which it was.
+        stand_ins: known votes of cheap models with the same noise, with which the intervals are narrower.
 
     >>> found = multiplicity(np.array([[0.1, 0.4], [0.2, 0.6], [0.1, 0.7], [0.3, 0.2]]))
     >>> found.disagreement.round(3), float(found.ambiguity)
@@ -96,13 +103,16 @@ def multiplicity(
     """
     require_probability("confidence", confidence)
     if hasattr(source, "dataset"):
+        latest = getattr(source, "latest", None) if latest is None else latest
         source, recorded = _from_ensemble(source, init)
         labels = recorded if labels is None else labels
     array = np.asarray(source)
     predictions = decisions(array, threshold) if array.dtype.kind == "f" else array
     truth = None if labels is None else _checked_labels(labels, predictions)
     counts, classes = _counts(predictions, array.shape[2] if array.ndim == 3 else None)
-    return _assembled(array, predictions, counts, classes, truth, groups or {}, confidence, reference, levels, seed)
+    return _assembled(
+        array, predictions, counts, classes, truth, groups or {}, confidence, reference, levels, seed, latest, stand_ins
+    )
 
 
 def _assembled(
@@ -116,11 +126,15 @@ def _assembled(
     reference: ArrayLike | None,
     levels: Sequence[float],
     seed: int,
+    latest: int | None,
+    stand_ins: StandIns | None,
 ) -> Multiplicity:
     """Return the result from checked decisions and their counts, [class or 1, example]."""
     models, examples = predictions.shape
-    values = disagreement_from_counts(counts, models).mean(axis=0)
-    lower, upper = disagreement_interval(counts, models, confidence, counts.size)
+    good = stand_ins is not None and stand_ins.useful
+    values = stand_ins.disagreement if stand_ins and good else disagreement_from_counts(counts, models).mean(axis=0)
+    looked = latest is not None
+    lower, upper = _intervals(counts, models, confidence, latest, stand_ins)
     winner, share = _consensus(counts, models)
     base = winner if reference is None else np.asarray(reference)
     span = 2.0 if classes == 2 else 4 / classes  # of the one-vs-rest mean
@@ -130,20 +144,35 @@ def _assembled(
         classes=classes,
         confidence=confidence,
         disagreement=values,
+        stand_ins="" if stand_ins is None else stand_ins.words(),
         lower=lower.mean(axis=0),
         upper=upper.mean(axis=0),
         consensus=winner,
         consensus_share=share,
-        mean=mean_disagreement(values, models, confidence, span=span),
+        mean=mean_disagreement(values, models, confidence, span=span, pairs=paired_shares(predictions), anytime=looked),
         error_bound=_error_bound(models, confidence, counts.size),
         top={share: Number(float(top_disagreement(values, share)), "estimate") for share in TOP_SHARES},
         ambiguity=Number(ambiguity(predictions, base), "estimate"),
         discrepancy=Number(discrepancy(predictions, base), "estimate"),
         viable_range=viable_prediction_range(array) if array.dtype.kind == "f" else None,
         accuracy=None if labels is None else _accuracy(predictions, labels),
-        groups={name: compare_groups(values, groups, name, models, confidence, seed, span) for name in groups},
+        groups={
+            name: compare_groups(values, groups, name, models, confidence, seed, span, predictions, looked)
+            for name in groups
+        },
         abstentions=() if labels is None else _abstentions(values, classes, winner, labels, levels, confidence),
     )
+
+
+def _intervals(
+    counts: np.ndarray, models: int, confidence: float, latest: int | None, stand_ins: StandIns | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the intervals of all disagreements at once, for a fixed number of models or one found by looking."""
+    if stand_ins is not None:
+        return combined_interval(counts, stand_ins, confidence, counts.size, latest)
+    if latest is None:
+        return disagreement_interval(counts, models, confidence, counts.size)
+    return interval_after_looks(counts, models, confidence, counts.size, latest)
 
 
 def _from_ensemble(ensemble: Any, init: str | None) -> tuple[np.ndarray, np.ndarray]:

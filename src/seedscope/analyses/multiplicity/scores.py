@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, ndtr, rel_entr
 
 from seedscope.analyses.multiplicity.disagreement import require_scores
-from seedscope.errors import require, require_positive
+from seedscope.core import require, require_positive
 
 _BLOCK = 2**22  # score values of one block of examples
 
@@ -24,7 +24,8 @@ def viable_prediction_range(scores: ArrayLike) -> np.ndarray:
     Watson-Daniels, Parkes & Ustun 2023; AD Equation 22.
     """
     low, high = _score_ends(np.asarray(scores))
-    return high - low
+    width: np.ndarray = high - low
+    return width
 
 
 def rashomon_capacity(scores: ArrayLike, tolerance: float = 1e-4, iterations: int = 10_000) -> np.ndarray:
@@ -75,7 +76,8 @@ def output_perturbation_disagreement(scores: ArrayLike, norms: ArrayLike, noise_
     linear = np.asarray(scores, float)
     require(np.isfinite(linear), "scores must be finite linear scores.")
     margin = linear / (np.asarray(norms, float) * np.asarray(noise_scale, float))
-    return 4 * ndtr(margin) * ndtr(-margin)
+    disagreement: np.ndarray = 4 * ndtr(margin) * ndtr(-margin)
+    return disagreement
 
 
 def _score_ends(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from seedscope.accounting import sampled_gaussian_rdp
-from seedscope.errors import require, require_positive, require_probability
-from seedscope.number import Number
+from seedscope.core import Number, require, require_positive, require_probability
 
 HOLDER_PER_STEP = 3.0  # GLA Fact 3.4: p = 3n keeps all orders below 2α
 HOLDERS_PER_STEP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 15.0, 30.0)  # far above, few runs say nothing about the average
@@ -130,7 +129,8 @@ def expected_contributions(
     orders = _checked_orders(order, holder, back)
     divergences = sampled_gaussian_rdp(s, noise_scale, sampling_probability, orders)
     if np.isinf(holder):
-        return divergences.max(axis=-2)
+        largest: np.ndarray = divergences.max(axis=-2)
+        return largest
     t = holder * (orders - 1)
     return _mean_exponential(divergences, t, axis=-2)
 
@@ -173,7 +173,8 @@ def upper_contributions(means: np.ndarray, worst: np.ndarray, t: np.ndarray, wid
         return np.broadcast_to(worst, means.shape)  # a largest value cannot be bounded from samples
     with np.errstate(divide="ignore"):
         log_range = t * worst + np.log(-np.expm1(-t * worst))
-    return np.minimum(worst, np.logaddexp(t * means, log_range + np.log(width)) / t)
+    upper: np.ndarray = np.minimum(worst, np.logaddexp(t * means, log_range + np.log(width)) / t)
+    return upper
 
 
 def best_holder(
@@ -205,7 +206,8 @@ def _mean_exponential(values: np.ndarray, t: np.ndarray, axis: int) -> np.ndarra
     largest = values.max(axis=axis, keepdims=True)
     with np.errstate(under="ignore"):
         excess = logsumexp(t * (values - largest), axis=axis) - np.log(values.shape[axis])
-    return np.squeeze(largest, axis) + np.minimum(excess, 0.0) / t
+    mean: np.ndarray = np.squeeze(largest, axis) + np.minimum(excess, 0.0) / t
+    return mean
 
 
 def _checked_runs(sensitivities: ArrayLike, clipping_norm: float | None) -> np.ndarray:
@@ -222,11 +224,12 @@ def _checked_runs(sensitivities: ArrayLike, clipping_norm: float | None) -> np.n
 
 def _orders_at(back: np.ndarray, order: float, holder: float) -> np.ndarray:
     """Return α_i at i = `back` steps before the last."""
-    return 1 + np.exp(-back * np.log1p(-1 / holder)) * (order - 1)
+    orders: np.ndarray = 1 + np.exp(-back * np.log1p(-1 / holder)) * (order - 1)
+    return orders
 
 
 def _checked_orders(order: float, holder: float, back: np.ndarray) -> np.ndarray:
-    """Return the orders at so many steps before the last, after checking order and Hölder constant."""
+    """Return the orders at this many steps before the last, after checking order and Hölder constant."""
     require(1 < order < np.inf, f"order must be a finite number above 1, got {order}.")
     require(holder > 1, f"holder must be above 1, got {holder}.")
     with np.errstate(over="ignore"):

@@ -23,13 +23,13 @@ from seedscope.analyses.per_instance.composition import (
     step_orders,
     upper_contributions,
 )
-from seedscope.errors import require, require_positive, require_probability
+from seedscope.core import require, require_positive, require_probability
 
 MANTISSA_BITS = 8  # of a sensitivity's bin: neighbouring bins differ by at most 2⁻⁸
 OCTAVES = 14  # bins reach down to 2⁻¹⁴ of the clipping norm; what is smaller is rounded up to that
 GROUPS = 400  # of steps that share an order and a temperature
 PEOPLE_AT_ONCE = 8192
-FIRST_ORDER, ORDER_RATIO = 0.05, 1.02  # tabulated orders: α − 1 is FIRST_ORDER times powers of the ratio
+FIRST_ORDER, ORDER_RATIO = 0.05, 1.009  # tabulated orders: α − 1 is FIRST_ORDER times powers of the ratio
 
 _SHIFT = 23 - MANTISSA_BITS
 _TOP = int(np.float32(1.0).view(np.uint32)) >> _SHIFT
@@ -92,7 +92,8 @@ def everybodys_rdp(
         here = np.arange(first, last) // every
         total += _group_sum(norms, here, table, clipping_norm)
     baseline = length * sampled_gaussian_rdp(1.0, noise_multiplier, sampling_probability, alphas)
-    return np.minimum(total, baseline)
+    rdp: np.ndarray = np.minimum(total, baseline)
+    return rdp
 
 
 class _Table:
@@ -123,10 +124,9 @@ class _Table:
 
     def mean(self, bins: np.ndarray) -> np.ndarray:
         """Return the contributions [order, state, person] of binned sensitivities [run, state, person]."""
-        if len(bins) == 1:
-            return np.take(self.divergences, bins[0], axis=1)
-        if np.isinf(self.temperatures).any():
-            return np.take(self.divergences, bins.max(axis=0), axis=1)
+        if len(bins) == 1 or np.isinf(self.temperatures).any():
+            largest: np.ndarray = np.take(self.divergences, bins[0] if len(bins) == 1 else bins.max(axis=0), axis=1)
+            return largest
         return np.stack([self._mean_exponential(bins, k) for k in range(len(self.divergences))])
 
     def _mean_exponential(self, bins: np.ndarray, k: int) -> np.ndarray:
@@ -134,11 +134,13 @@ class _Table:
         divergences, t = self.divergences[k], self.temperatures[k]
         if t * divergences[-1] < 600:  # the exponentials are numbers as they are
             mean = np.take(np.exp(t * divergences), bins).mean(axis=0)
-            return np.log(mean) / t
+            log_mean: np.ndarray = np.log(mean) / t
+            return log_mean
         each = np.take(divergences, bins)
         largest = each.max(axis=0)
         with np.errstate(under="ignore"):
-            return largest + np.log(np.exp(t * (each - largest)).mean(axis=0)) / t
+            mean_log: np.ndarray = largest + np.log(np.exp(t * (each - largest)).mean(axis=0)) / t
+            return mean_log
 
 
 def binned_divergences(noise_multiplier: float, sampling_probability: float, order: float) -> np.ndarray:
@@ -159,12 +161,14 @@ def _log_kernels(noise_multiplier: float, sampling_probability: float, place: in
     alpha = 1 + FIRST_ORDER * ORDER_RATIO**place
     log_a = (alpha - 1) * sampled_gaussian_rdp(bin_edges(), noise_multiplier, sampling_probability, alpha)
     with np.errstate(divide="ignore"):
-        return log_a + np.log(-np.expm1(-log_a)) - np.log(alpha * (alpha - 1))
+        log_kernel: np.ndarray = log_a + np.log(-np.expm1(-log_a)) - np.log(alpha * (alpha - 1))
+        return log_kernel
 
 
 def _divergences(log_kernels: np.ndarray, alpha: float) -> np.ndarray:
     """Return D_α from ln((A − 1)/(α(α−1)))."""
-    return np.logaddexp(0.0, log_kernels + np.log(alpha * (alpha - 1))) / (alpha - 1)
+    divergences: np.ndarray = np.logaddexp(0.0, log_kernels + np.log(alpha * (alpha - 1))) / (alpha - 1)
+    return divergences
 
 
 def bin_edges() -> np.ndarray:

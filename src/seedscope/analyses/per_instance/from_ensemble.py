@@ -13,10 +13,9 @@ from seedscope.analyses.per_instance.composition import default_holder, expected
 from seedscope.analyses.per_instance.everybody import everybodys_rdp
 from seedscope.analyses.per_instance.meaning import membership_advantage, memorisation, true_positive_rate
 from seedscope.analyses.per_instance.unlearning import Divergence
-from seedscope.errors import require, require_probability, unknown_name
-from seedscope.number import Number
+from seedscope.core import BASE, Number, SeedscopeError, require, require_probability, unknown_name
+from seedscope.storage import Ensemble
 
-BASE = -1  # the neighbour coordinate of the base D
 ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
 HOLDERS_PER_STEP = (1.0, 3.0, 10.0)
 
@@ -72,7 +71,8 @@ class PerInstancePrivacy:
     @property
     def both_directions(self) -> np.ndarray:
         """Where both directions were measured: only there `epsilon` covers adding and removing the person."""
-        return ~np.isnan(self.rdp_with[:, 0]) & ~np.isnan(self.rdp_without[:, 0])
+        both: np.ndarray = ~np.isnan(self.rdp_with[:, 0]) & ~np.isnan(self.rdp_without[:, 0])
+        return both
 
     def number(self, place: int) -> Number:
         """Return one watched person's epsilon as a number with its kind; the statistical bound is its `upper`."""
@@ -105,7 +105,7 @@ class PerInstancePrivacy:
 
 
 def per_instance_privacy(
-    ensemble: Any,
+    ensemble: Ensemble,
     *,
     delta: float | None = None,
     orders: ArrayLike = ORDERS,
@@ -153,7 +153,7 @@ class StepShares:
     order: float
 
 
-def step_shares(ensemble: Any, order: float = 8.0, *, init: str | None = None) -> StepShares:
+def step_shares(ensemble: Ensemble, order: float = 8.0, *, init: str | None = None) -> StepShares:
     """Return how large each watched person's step divergence is at every recorded state of the runs on the base data.
 
     GLA Theorem 3.2, Figures 2 and 3.
@@ -167,7 +167,7 @@ def step_shares(ensemble: Any, order: float = 8.0, *, init: str | None = None) -
 
 
 def contribution_shares(
-    ensemble: Any, order: float = 8.0, holder: float | None = None, *, init: str | None = None
+    ensemble: Ensemble, order: float = 8.0, holder: float | None = None, *, init: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (steps, shares [person, step]): contributions along the base runs over the data-independent step's.
 
@@ -187,39 +187,40 @@ def contribution_shares(
     return steps, contributions / training.step_baseline(order)
 
 
-def training_of(ensemble: Any, delta: float | None = None) -> Training:
+def training_of(ensemble: Ensemble, delta: float | None = None) -> Training:
     """Return what the accounting needs of an ensemble's training, or raise where the theorems do not cover it."""
-    described = ensemble.description
-    mechanism, name = described["mechanism"], described["mechanism"]["type"]
-    require(name == "DPSGD", f"per-instance privacy is of DPSGD, the ensemble was trained by {name}.")
-    sampling, relation = mechanism["sampling"]["type"], described["grid"]["relation"]
-    require(
-        sampling == "Poisson",
-        f"per-instance accounting needs Poisson() batches, the norms were recorded along {sampling}() ones.",
-    )
-    require(mechanism["rule"] == "sum", "per-instance accounting is of rule='sum'; use general_step for the mean.")
-    flat = mechanism.get("clipping", {}).get("type", "FlatClipping") == "FlatClipping"
+    sums, relation = ensemble.mechanism.noisy_sums(ensemble.description.data.examples), ensemble.relation
+    if sums is None:
+        raise SeedscopeError(
+            f"per-instance privacy is of DPSGD, the ensemble was trained by {ensemble.mechanism.name}."
+        )
+    poisson = sums.sampling.amplifies == "poisson"
+    along = f"the norms were recorded along {sums.sampling} ones"
+    require(poisson, f"per-instance accounting needs Poisson() batches, {along}.")
+    own_rule = sums.divided_by_true_size
+    require(not own_rule, "per-instance accounting is of rule='sum'; use general_step for the mean.")
+    flat = not sums.clipping.smooth
     require(flat, "per-instance accounting reads norms as flatly clipped, the mechanism clips smoothly.")
-    require(mechanism["noise_multiplier"] > 0, "per-instance accounting needs noise, noise_multiplier is 0.")
-    require(
-        relation == "add_or_remove",
-        f"per-instance accounting is of the add_or_remove relation, the grid has {relation}.",
-    )
+    require(sums.noise_multiplier > 0, "per-instance accounting needs noise, noise_multiplier is 0.")
+    added = relation == "add_or_remove"
+    require(added, f"per-instance accounting is of the add_or_remove relation, the grid has {relation}.")
     require("norm_step" in ensemble.dataset.dims, "no gradient norms were recorded; train with Records(norms=Norms()).")
-    chosen = mechanism["delta"] if delta is None else delta
+    chosen = sums.delta if delta is None else delta
     require_probability("delta", chosen)
     states = ensemble.dataset["norm_step"].values
     return Training(
-        noise_multiplier=mechanism["noise_multiplier"],
-        clipping_norm=mechanism["clipping_norm"],
-        sampling_probability=mechanism["batch_size"] / described["data"]["examples"],
-        steps=mechanism["steps"],
-        every=int(states[1] - states[0]) if len(states) > 2 else mechanism["steps"],
+        noise_multiplier=sums.noise_multiplier,
+        clipping_norm=sums.clipping_norm,
+        sampling_probability=sums.sampling_probability,
+        steps=sums.steps,
+        every=int(states[1] - states[0]) if len(states) > 2 else sums.steps,
         delta=chosen,
     )
 
 
-def _directions(ensemble: Any, init: str | None) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+def _directions(
+    ensemble: Ensemble, init: str | None
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Return (watched places, norms [run, state, person]) of runs with the people, then of runs without them."""
     dataset = ensemble.dataset.isel(init=_init_place(ensemble, init))
     norms, neighbours = dataset["gradient_norms"], dataset["neighbour"].values
@@ -239,7 +240,8 @@ def _measured(norms: np.ndarray, training: Training, orders: np.ndarray, holder:
     """Return the estimated divergences [person, order], the smallest over Hölder constants unless one is given."""
     holders = [holder] if holder is not None else [max(share * training.steps, 1.5) for share in HOLDERS_PER_STEP]
     found = [_composed(norms, training, orders, one) for one in holders]
-    return np.min(found, axis=0)
+    least: np.ndarray = np.min(found, axis=0)
+    return least
 
 
 def _bounded(
@@ -262,7 +264,7 @@ def _composed(
 
 
 def _summed_up(
-    ensemble: Any,
+    ensemble: Ensemble,
     training: Training,
     orders: np.ndarray,
     measured: np.ndarray,
@@ -298,7 +300,7 @@ def _summed_up(
     )
 
 
-def _init_place(ensemble: Any, init: str | None) -> int:
+def _init_place(ensemble: Ensemble, init: str | None) -> int:
     """Return the place of an initialisation, by default of the varied one where it was trained."""
     names = [str(name) for name in ensemble.dataset["init"].values]
     if init is None:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from seedscope.errors import require, require_count, require_positive
-from seedscope.number import Number
+from seedscope.core import Number, require, require_count, require_positive
 
 TUPLES = 4000
 REPETITIONS = 8

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from seedscope.accounting import gaussian_epsilon, sampled_gaussian_rdp
-from seedscope.errors import require, require_positive, require_probability
+from seedscope.core import require, require_positive, require_probability
 
 SAFE = 1e-12  # relative; above the rounding of the evaluations here, so that results are on the safe side
 
@@ -21,7 +21,8 @@ def clipped(norms: ArrayLike, clipping_norm: float) -> np.ndarray:
     require_positive("clipping_norm", clipping_norm)
     values = np.asarray(norms, float)
     require(values >= 0, "gradient norms must be at least 0 and not NaN.")
-    return np.minimum(values, clipping_norm)
+    shortened: np.ndarray = np.minimum(values, clipping_norm)
+    return shortened
 
 
 def step_rdp(
@@ -56,7 +57,8 @@ def step_share(
     s = clipped(sensitivities, clipping_norm) / clipping_norm
     baseline = sampled_gaussian_rdp(1.0, noise_multiplier, sampling_probability, order)
     require(baseline > 0, "a share needs a data-independent divergence above 0, so sampling_probability above 0.")
-    return sampled_gaussian_rdp(s, noise_multiplier, sampling_probability, order) / baseline
+    share: np.ndarray = sampled_gaussian_rdp(s, noise_multiplier, sampling_probability, order) / baseline
+    return share
 
 
 def step_epsilon(
@@ -121,4 +123,5 @@ def _log_mixture(log_first: np.ndarray, q: float) -> np.ndarray:
     """Return max(0, ln(e^log_first + 1 − q)), rounded up."""
     with np.errstate(divide="ignore"):
         epsilon = np.logaddexp(log_first, np.log1p(-q))
-    return np.maximum(epsilon + SAFE * (1 + np.abs(log_first)), 0.0)[()]
+    upper: np.ndarray = np.maximum(epsilon + SAFE * (1 + np.abs(log_first)), 0.0)[()]
+    return upper

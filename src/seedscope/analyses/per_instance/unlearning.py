@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.errors import require, require_positive
-from seedscope.number import Kind, Number
+from seedscope.core import Kind, Number, require, require_positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +131,7 @@ def unlearning_decisions(
 
 
 def orders_needed(order: float, requests: int) -> np.ndarray:
-    """Return the orders at which divergences are looked up when so many requests in a row are kept.
+    """Return the orders at which divergences are looked up when this many requests in a row are kept.
 
     >>> orders_needed(2.0, requests=3).tolist()
     [3.0, 7.0, 15.0]

@@ -1,17 +1,18 @@
 """Reconstruction: how well any attacker can at best recover a training record, and how well a known attack does."""
 
+from seedscope.accounting import (
+    SMOOTH_CLIPPING_BOUND,
+    dpsgd_rdp,
+    gaussian_rdp,
+    pure_epsilon_rdp,
+    reconstruction_success_upper,
+)
 from seedscope.analyses.reconstruction.amplification import (
     amplification_estimate,
     amplification_factors,
     amplification_proved,
 )
 from seedscope.analyses.reconstruction.attack import AttackErrors, attack_errors, attack_reconstructions
-from seedscope.analyses.reconstruction.divergence import (
-    SMOOTH_CLIPPING_BOUND,
-    dpsgd_rdp,
-    gaussian_rdp,
-    pure_epsilon_rdp,
-)
 from seedscope.analyses.reconstruction.error_bounds import (
     feature_error_lower,
     fisher_error_lower,
@@ -33,7 +34,6 @@ from seedscope.analyses.reconstruction.record_bounds import (
     record_bounds,
     replace_one_rdp,
 )
-from seedscope.analyses.reconstruction.robustness import reconstruction_success_upper
 
 __all__ = [
     "SMOOTH_CLIPPING_BOUND",

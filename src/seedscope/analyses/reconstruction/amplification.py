@@ -20,10 +20,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.accounting import classical_gaussian_epsilon, gaussian_delta, gaussian_epsilon
-from seedscope.analyses.reconstruction.divergence import SMOOTH_CLIPPING_BOUND
-from seedscope.errors import require, require_positive, require_probability, unknown_name
-from seedscope.number import Number
+from seedscope.accounting import SMOOTH_CLIPPING_BOUND, classical_gaussian_epsilon, gaussian_delta, gaussian_epsilon
+from seedscope.core import Number, require, require_positive, require_probability, unknown_name
 
 Sampling = Literal["poisson", "subset"]
 _PUBLISHED_BOUND = 1.115
@@ -107,7 +105,8 @@ def _least_factor(ratio: float, q: float) -> float:
 
 def _factor(ratio: float, q: float, epsilon: np.ndarray, gap: np.ndarray) -> np.ndarray:
     """Return q/(q + (1−q)e^(−ε')) + √(3δ/(1 − e^(ε−ε'))), ε' = ε + gap."""
-    return _share(q, epsilon + gap) + np.sqrt(3 * gaussian_delta(ratio, 1.0, epsilon) / -np.expm1(-gap))
+    factor: np.ndarray = _share(q, epsilon + gap) + np.sqrt(3 * gaussian_delta(ratio, 1.0, epsilon) / -np.expm1(-gap))
+    return factor
 
 
 def _share(q: ArrayLike, epsilon: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.analyses.reconstruction.regression import Regression
-from seedscope.errors import SeedscopeError, require, require_count
+from seedscope.core import SeedscopeError, require, require_count
 
 _BLOCK_VALUES = 1 << 21  # trials × records worked on together
 _HUGE = 3e38  # nearly the largest float32
@@ -44,7 +44,7 @@ def attack_errors(
     l2: ArrayLike,
     noise_scale: float,
     trials: int,
-    generator: np.random.Generator,
+    seed: int | np.random.Generator = 0,
     private: ArrayLike | None = None,
     box: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> AttackErrors:
@@ -60,13 +60,13 @@ def attack_errors(
         l2: the regularisation λ of the mean loss, bias included; a number, or one per weight.
         noise_scale: standard deviation of the noise on the weights; 0 gives the exact record.
         trials: how often noise is drawn; the same noise serves all records.
-        generator: the source of the noise.
+        seed: of the noise.
         private: the columns that are reconstructed and whose errors count; default all.
         box: least and largest possible value of each private column; default the least and largest that occur.
 
     >>> features, labels = np.array([[0.1], [0.3], [0.2], [0.9]]), [0, 0, 1, 1]
     >>> weights = [0.65342416, -0.17400583]                            # the minimiser
-    >>> attack_errors(features, labels, weights, 0.1, 0.0, 1, np.random.default_rng(0)).mean.round(6)
+    >>> attack_errors(features, labels, weights, 0.1, 0.0, trials=1).mean.round(6)
     array([0., 0., 0., 0.])
 
     Balle, Cherubin & Hayes 2022, "Reconstructing training data with informed adversaries", §III, with the label given.
@@ -74,7 +74,7 @@ def attack_errors(
     one, bias = _with_bias(features, labels, weights, l2, private)
     require(0 <= noise_scale < np.inf, f"noise_scale must be a finite number of at least 0, got {noise_scale}.")
     require_count("trials", trials)
-    noise = noise_scale * generator.standard_normal((trials, len(one.weights)), np.float32)
+    noise = noise_scale * np.random.default_rng(seed).standard_normal((trials, len(one.weights)), np.float32)
     farthest = _farthest(one, box)
     blocks = [_block_errors(errors, farthest[where]) for where, errors in _errors(one, bias, noise)]
     mean, median, clipped = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
@@ -101,7 +101,8 @@ def attack_reconstructions(
     left = residuals @ one.rows + len(one.rows) * one.penalty * one.weights
     others = left - residuals[chosen, None] * one.rows[chosen]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return (others / others[:, [bias]])[:, one.private]
+        found: np.ndarray = (others / others[:, [bias]])[:, one.private]
+        return found
 
 
 def _with_bias(
@@ -167,4 +168,5 @@ def _farthest(one: Regression, box: tuple[ArrayLike, ArrayLike] | None) -> np.nd
     z = one.rows[:, one.private]
     low, high = (z.min(axis=0), z.max(axis=0)) if box is None else (np.asarray(end, float) for end in box)
     require(np.all(z >= low) and np.all(z <= high), "box must contain every record; give wider ends.")
-    return (np.maximum(z - low, high - z) ** 2).mean(axis=1).astype(np.float32)
+    farthest: np.ndarray = (np.maximum(z - low, high - z) ** 2).mean(axis=1).astype(np.float32)
+    return farthest

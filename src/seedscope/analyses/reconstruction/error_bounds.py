@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.errors import require, require_positive
+from seedscope.core import require, require_positive
 
 _DOWN = 1 - 1e-14  # the formulas below are a few roundings long: this puts them on the safe side
 
@@ -39,7 +39,8 @@ def rdp_error_lower(
     """
     squares = np.asarray(response, float) ** 2 * _checked_diameters(diameters) ** 2
     variance = _times(np.atleast_1d(squares).mean(-1) / 4, _inverse_excess(rdp_epsilon))
-    return (_DOWN * (variance + np.atleast_1d(np.asarray(bias, float) ** 2).mean(-1)))[()]
+    error: np.ndarray = (_DOWN * (variance + np.atleast_1d(np.asarray(bias, float) ** 2).mean(-1)))[()]
+    return error
 
 
 def rdp_feature_error_lower(rdp_epsilon: ArrayLike, diameters: ArrayLike) -> np.ndarray:
@@ -50,7 +51,8 @@ def rdp_feature_error_lower(rdp_epsilon: ArrayLike, diameters: ArrayLike) -> np.
 
     BR Theorem 1, which holds coordinate by coordinate.
     """
-    return _DOWN * np.sqrt(_times(_checked_diameters(diameters) ** 2 / 4, _inverse_excess(rdp_epsilon)))
+    error: np.ndarray = _DOWN * np.sqrt(_times(_checked_diameters(diameters) ** 2 / 4, _inverse_excess(rdp_epsilon)))
+    return error
 
 
 def fisher_error_lower(fisher_trace: ArrayLike, dimension: ArrayLike) -> np.ndarray:
@@ -105,7 +107,8 @@ def fisher_matrix_error_lower(
     ignored = followed <= d * np.finfo(float).eps * followed.max(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(silent, np.where(ignored, 0.0, np.inf), followed / values)
-    return (_DOWN * (terms.mean(-1) + np.atleast_1d(np.asarray(bias, float) ** 2).mean(-1)))[()]
+    error: np.ndarray = (_DOWN * (terms.mean(-1) + np.atleast_1d(np.asarray(bias, float) ** 2).mean(-1)))[()]
+    return error
 
 
 def feature_error_lower(information: ArrayLike, scale: ArrayLike = 1.0) -> np.ndarray:
@@ -127,7 +130,8 @@ def feature_error_lower(information: ArrayLike, scale: ArrayLike = 1.0) -> np.nd
     require(diagonal >= 0, "information must be at least 0 and not NaN.")
     require_positive("scale", scale)
     with np.errstate(divide="ignore"):
-        return _DOWN * np.asarray(scale, float) / np.sqrt(diagonal)
+        error: np.ndarray = _DOWN * np.asarray(scale, float) / np.sqrt(diagonal)
+        return error
 
 
 def _checked_diameters(diameters: ArrayLike) -> np.ndarray:
@@ -142,7 +146,8 @@ def _inverse_excess(rdp_epsilon: ArrayLike) -> np.ndarray:
     epsilon = np.asarray(rdp_epsilon, float)
     require(epsilon >= 0, f"rdp_epsilon must be at least 0, got {epsilon}.")
     with np.errstate(divide="ignore", under="ignore"):
-        return np.exp(-epsilon) / -np.expm1(-epsilon)
+        inverse: np.ndarray = np.exp(-epsilon) / -np.expm1(-epsilon)
+        return inverse
 
 
 def _times(squares: np.ndarray, factor: np.ndarray) -> np.ndarray:

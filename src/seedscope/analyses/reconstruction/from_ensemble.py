@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
-from seedscope.analyses.reconstruction.amplification import Sampling, amplification_estimate, amplification_proved
+from seedscope.analyses.reconstruction.amplification import amplification_estimate, amplification_proved
 from seedscope.analyses.reconstruction.leakage import Leakage, average_traces
-from seedscope.errors import require, unknown_name
-from seedscope.number import Number
+from seedscope.core import Number, SeedscopeError, require, unknown_name
+from seedscope.storage import Ensemble
 
 Amplification = Literal["none", "proved", "estimate"]
-SAMPLINGS: dict[str, Sampling] = {"Poisson": "poisson", "WithoutReplacement": "subset"}
 
 
 def training_leakage(
-    ensemble: Any, amplification: Amplification = "proved", confidence: float = 0.95, step: int | None = None
+    ensemble: Ensemble, amplification: Amplification = "proved", confidence: float = 0.95, step: int | None = None
 ) -> Leakage:
     """Return how much DP-SGD revealed of each traced row, averaged over seeds: the models of the base data set.
 
@@ -41,22 +40,21 @@ def training_leakage(
     require(step is None or step in known, f"step must be a checkpoint, one of {known}, got {step}.")
     at = traces.isel(step=-1) if step is None else traces.sel(step=step)
     values = np.asarray(at.values, float)
-    factor = _factor(ensemble.description, amplification)
-    return average_traces(
-        values.reshape(-1, values.shape[-1]), prod(ensemble.description["data"]["shape"]), factor, confidence
-    )
+    features = prod(ensemble.description.data.shape)
+    return average_traces(values.reshape(-1, values.shape[-1]), features, _factor(ensemble, amplification), confidence)
 
 
-def _factor(description: dict[str, Any], amplification: Amplification) -> Number:
+def _factor(ensemble: Ensemble, amplification: Amplification) -> Number:
     """Return the factor κ of the ensemble's noise, rate and sampling."""
-    mechanism, name = description["mechanism"], description["mechanism"]["sampling"]["type"]
     if amplification == "none":
         return Number(1.0, "proved")
-    require(
-        name in SAMPLINGS,
-        f"{name} batches have no amplification; use amplification='none' or train with Poisson() batches.",
-    )
-    noise, rate = mechanism["noise_multiplier"], mechanism["batch_size"] / description["data"]["examples"]
+    sums = ensemble.mechanism.noisy_sums(ensemble.description.data.examples)
+    assert sums is not None  # nothing else records traces
+    sampling = sums.sampling.amplifies
+    if sampling is None:
+        remedy = "use amplification='none' or train with Poisson() batches"
+        raise SeedscopeError(f"{sums.sampling} batches have no amplification; {remedy}.")
+    noise, rate = sums.noise_multiplier, sums.sampling_probability
     if amplification == "proved":
-        return Number(float(amplification_proved(noise, rate, SAMPLINGS[name])), "proved")
-    return Number(float(amplification_estimate(noise, rate, mechanism["delta"], SAMPLINGS[name])), "estimate")
+        return Number(float(amplification_proved(noise, rate, sampling)), "proved")
+    return Number(float(amplification_estimate(noise, rate, sums.delta, sampling)), "estimate")

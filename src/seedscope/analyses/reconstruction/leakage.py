@@ -10,16 +10,15 @@ from numpy.typing import ArrayLike
 from seedscope.analyses.reconstruction.error_bounds import fisher_error_lower
 from seedscope.analyses.reconstruction.logistic import logistic_dfil
 from seedscope.analyses.reconstruction.regression import Regression
-from seedscope.errors import require, require_count
-from seedscope.number import Kind, Number
-from seedscope.statistics import mean_interval
+from seedscope.core import Kind, Number, require, require_count
+from seedscope.numerics import mean_interval
 
 _TOLERANCE = 1e-6  # of a minimiser's gradient, in units of R/N
 
 
 @dataclass(frozen=True, eq=False)
 class Leakage:
-    """Traces of the Fisher information about records [record], of so many private coordinates.
+    """Traces of the Fisher information about records [record], of this many private coordinates.
 
     `trace_lower` and `trace_upper` hold the expected trace with about `confidence`, where several runs were averaged.
     """

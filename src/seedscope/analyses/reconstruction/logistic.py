@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.analyses.reconstruction.regression import Regression
-from seedscope.errors import require, require_positive
+from seedscope.core import require, require_positive
 
 _BLOCK = 1024  # records worked on together
 _BISECTIONS = 32  # of the interval from trace/d to trace, on the logarithm
@@ -128,7 +128,8 @@ def logistic_fisher_information(
     jacobians = jacobians + (bend[:, None] * pulled)[:, :, None] * fit.private_weights
     if label_private:
         jacobians = np.concatenate([jacobians, -pulled[:, :, None]], axis=2)
-    return np.swapaxes(jacobians, 1, 2) @ jacobians / fit.divisor
+    information: np.ndarray = np.swapaxes(jacobians, 1, 2) @ jacobians / fit.divisor
+    return information
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +187,8 @@ class _Fit:
     @property
     def private_weights(self) -> np.ndarray:
         """The weights w_F of the private columns."""
-        return self.regression.weights[self.regression.private]
+        weights: np.ndarray = self.regression.weights[self.regression.private]
+        return weights
 
     def traces(self) -> np.ndarray:
         """Return Tr I(z) of every record."""
@@ -197,7 +199,8 @@ class _Fit:
         cross = one.rows @ (self.squared_inverse @ masked)  # w_Fᵀ(H⁻²x̃)_F
         squares = self._squares()
         traces = r**2 * own + 2 * r * bend * cross + bend**2 * squares * (masked @ masked)
-        return (traces + squares * self.label_private) / self.divisor
+        information: np.ndarray = (traces + squares * self.label_private) / self.divisor
+        return information
 
     def parts(self) -> Iterator[_Part]:
         """Yield blocks of records with what H⁻² gives for them."""
@@ -259,7 +262,8 @@ class _Shortening:
 def _across(vectors: np.ndarray, units: np.ndarray) -> np.ndarray:
     """Return the vectors without their parts along the units, row by row."""
     vectors = np.broadcast_to(vectors, units.shape)
-    return vectors - units * np.einsum("ij,ij->i", vectors, units)[:, None]
+    across: np.ndarray = vectors - units * np.einsum("ij,ij->i", vectors, units)[:, None]
+    return across
 
 
 def _rank_two(part: _Part, levels: np.ndarray, turned: np.ndarray, twice: np.ndarray, with_label: bool) -> _RankTwo:
@@ -291,7 +295,8 @@ class _RankTwo:
             above = self._all_below(np.exp(middle))
             low, high = np.where(above, low, middle), np.where(above, middle, high)
         alone = self.squares * np.einsum("ij,ij->i", self.v, self.v)  # where r = 0 only v vᵀ is left
-        return np.where(self.r == 0, alone, np.exp(high))
+        largest: np.ndarray = np.where(self.r == 0, alone, np.exp(high))
+        return largest
 
     def _all_below(self, level: np.ndarray) -> np.ndarray:
         """Say for which matrices all eigenvalues are below a level, by the inertia of the 2 × 2 Schur complement."""
@@ -302,4 +307,5 @@ class _RankTwo:
             vv = -np.einsum("ij,ij->i", self.v, self.v / gaps)
             negative = np.where(uu * vv < uv**2, 1, np.where(uu + vv < 0, 2, 0))
         # Haynsworth: eigenvalues above the level = poles above it + negative ones of the complement − 1.
-        return (gaps < 0).sum(1) + negative - 1 <= 0
+        all_below: np.ndarray = (gaps < 0).sum(1) + negative - 1 <= 0
+        return all_below

@@ -14,16 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.analyses.reconstruction.divergence import dpsgd_rdp, gaussian_rdp, pure_epsilon_rdp
 from seedscope.analyses.reconstruction.error_bounds import feature_error_lower, rdp_feature_error_lower
 from seedscope.analyses.reconstruction.logistic import logistic_feature_information
-from seedscope.analyses.reconstruction.robustness import reconstruction_success_upper
-from seedscope.datasets.categories import few_valued, not_continuous
-from seedscope.datasets.dataset import Dataset
-from seedscope.errors import SeedscopeError, require, unknown_name
-from seedscope.mechanisms import DPSGD, Mechanism, ObjectivePerturbation, OutputPerturbation, Setting
-from seedscope.number import Kind, Number
-from seedscope.scaling import FittedScaling, Scaling, default_scaling
+from seedscope.core import Kind, Number, require, unknown_name
+from seedscope.datasets import Dataset, FittedScaling, Scaling, default_scaling, few_valued, not_continuous
+from seedscope.mechanisms import Conditions, Mechanism, NoisyRegression
 
 Ranges = Mapping[str, tuple[float, float]] | tuple[float, float]
 
@@ -49,7 +44,8 @@ class RecordBounds:
     def error_lower(self) -> np.ndarray:
         """The least mean squared error over the features in their `units`, [record]: the reciprocal of the dFIL."""
         with np.errstate(divide="ignore"):
-            return 1 / ((self.units / self.feature_error_lower) ** 2).mean(axis=1)
+            error: np.ndarray = 1 / ((self.units / self.feature_error_lower) ** 2).mean(axis=1)
+            return error
 
     @property
     def worst(self) -> Number:
@@ -86,70 +82,62 @@ def record_bounds(
     scaling: Scaling | None = None,
     private: Sequence[str | int] | None = None,
     ranges: Ranges | None = None,
+    regression: NoisyRegression | None = None,
 ) -> RecordBounds:
     """Return how well any unbiased attacker can at best know each feature of each training record.
 
     Args:
         data: whose training rows are protected, features in their own units.
-        mechanism: `OutputPerturbation` (from the Fisher information, record by record), `ObjectivePerturbation` or
-            `DPSGD` with Poisson batches (from the divergence of replacing a record, the same for everybody).
+        mechanism: one with a proved guarantee; from its divergence follows a bound that is the same for everybody.
         scaling: how features are scaled before training; the default is that of `train`.
         private: names or numbers of the features that the attacker does not know; by default all that are continuous.
         ranges: least and largest possible value of each private feature by name, or one pair for all: public knowledge,
             which bounds from the divergence need. Ranges of the data in their place make the bound an *estimate*.
+        regression: of a mechanism that has one, `mechanism.regression(data, scaling.fit(data))`: with it the bound is
+            from the Fisher information, record by record.
 
     >>> import seedscope as ss
-    >>> found = record_bounds(ss.load("breast-cancer"), ss.OutputPerturbation(noise_scale=0.002))
-    >>> found.feature_error_lower.shape, found.kind
-    ((426, 30), 'proved')
+    >>> data, mechanism = ss.load("breast-cancer"), ss.OutputPerturbation(noise_scale=0.002)
+    >>> regression = mechanism.regression(data, ss.Standardised().fit(data))
+    >>> found = record_bounds(data, mechanism, ss.Standardised(), regression=regression)
+    >>> found.feature_error_lower.shape, found.kind, found.note
+    ((426, 30), 'estimate', 'proved only if the scaling were public')
     >>> print(found.sentence(297, "mean radius").split(",")[0])
     No unbiased attacker can know mean radius of record 392 to better than ±2.1 on average
 
     BR Theorems 1 and 2, coordinate by coordinate.
     """
     fitted = (scaling or default_scaling(data)).fit(data)
-    setting = Setting.of(len(data.base), fitted)
     columns, left_out = _private_columns(data, private)
     values = _flat(data.base.features)[:, columns].astype(float)
     exact, notes = None, []
-    if isinstance(mechanism, OutputPerturbation):
-        exact, notes = _from_information(data, mechanism, fitted, setting, columns), _learned(fitted)
-    ends, public = _ends(data, columns, values, ranges)
+    if regression is not None:
+        exact, notes = _from_information(data, regression, fitted, columns), _learned(fitted)
+    ends, public = _ends(data, columns, values, _public_ranges(data, columns) if ranges is None else ranges)
     if exact is None or public:
-        divergence = replace_one_rdp(mechanism, setting)
+        divergence = mechanism.order_two(Conditions.of(data, fitted))
         everybody = np.broadcast_to(rdp_feature_error_lower(divergence, ends[1] - ends[0]), values.shape)
         exact = everybody if exact is None else np.maximum(exact, everybody)
-    if isinstance(mechanism, OutputPerturbation) or public:
-        kind: Kind = "proved"
-    else:
-        kind, notes = "estimate", [*notes, "ranges of the features taken from the data"]
+    kind: Kind = "proved" if (regression is not None or public) and not fitted.learned else "estimate"
+    if regression is None and not public:
+        notes = [*notes, "ranges of the features taken from the data"]
     spreads = values.std(axis=0)
     units = np.where(spreads > 0, spreads, 1.0) if fitted.learned else np.ones(len(columns))
     names = tuple(data.feature_names[j] for j in columns)
     return RecordBounds(data.base.ids, names, exact, spreads, units, kind, "; ".join([*notes, *left_out]))
 
 
-def replace_one_rdp(mechanism: Mechanism, setting: Setting) -> float:
+def replace_one_rdp(mechanism: Mechanism, conditions: Conditions) -> float:
     """Return the order-2 divergence ε₂ of replacing one record under a mechanism; an error where none is proved.
 
-    >>> from seedscope import ObjectivePerturbation
-    >>> round(replace_one_rdp(ObjectivePerturbation(epsilon=1.0), Setting(1000, 1.0)), 4)
+    >>> from seedscope import Conditions, ObjectivePerturbation
+    >>> round(replace_one_rdp(ObjectivePerturbation(epsilon=1.0), Conditions(1000, 1.0)), 4)
     0.7353
     """
-    if mechanism.guarantee(setting).epsilon is None:
-        raise SeedscopeError(
-            f"{type(mechanism).__name__} bounds no reconstruction: {mechanism.guarantee(setting).reason}"
-        )
-    if isinstance(mechanism, OutputPerturbation):
-        return float(gaussian_rdp(mechanism.sensitivity(setting), mechanism.noise(setting)))
-    if isinstance(mechanism, ObjectivePerturbation):
-        return float(pure_epsilon_rdp(mechanism.epsilon))
-    assert isinstance(mechanism, DPSGD)  # the others guarantee nothing
-    noise, rate = mechanism.noise_multiplier / mechanism.clipping.largest_norm, mechanism.sampling_probability
-    return float(dpsgd_rdp(noise, rate(setting.examples), mechanism.steps))
+    return mechanism.order_two(conditions)
 
 
-def mechanism_success_upper(prior: ArrayLike, mechanism: Mechanism, setting: Setting) -> np.ndarray:
+def mechanism_success_upper(prior: ArrayLike, mechanism: Mechanism, conditions: Conditions) -> np.ndarray:
     """Return the largest chance of a reconstruction that succeeds with chance `prior` without the model.
 
     For any attacker, any notion of success, any kind of feature: categories too.
@@ -157,51 +145,37 @@ def mechanism_success_upper(prior: ArrayLike, mechanism: Mechanism, setting: Set
     Args:
         prior: the chance of success without the model, any shape.
         mechanism: one with a proved guarantee.
-        setting: the number of training rows and the public bound on their norms.
+        conditions: the number of training rows and the public bound on their norms.
 
-    >>> from seedscope import ObjectivePerturbation
-    >>> mechanism_success_upper([0.001, 0.5], ObjectivePerturbation(epsilon=1.0), Setting(1000, 1.0)).round(4)
+    >>> from seedscope import Conditions, ObjectivePerturbation
+    >>> mechanism_success_upper([0.001, 0.5], ObjectivePerturbation(epsilon=1.0), Conditions(1000, 1.0)).round(4)
     array([0.0027, 0.8161])
 
     Hayes, Mahloujifar & Balle 2023; for pure ε Balle, Cherubin & Hayes 2022, Theorem 3.
     """
-    replace_one_rdp(mechanism, setting)
     kappa = np.asarray(prior, float)
     require((kappa >= 0) & (kappa <= 1), f"prior must be in [0, 1], got {prior!r}.")
-    if isinstance(mechanism, OutputPerturbation):
-        return reconstruction_success_upper(kappa, mechanism.noise(setting) / mechanism.sensitivity(setting))
-    if isinstance(mechanism, DPSGD):
-        noise = mechanism.noise_multiplier / mechanism.clipping.largest_norm
-        rate = mechanism.sampling_probability(setting.examples)
-        return reconstruction_success_upper(kappa, noise, rate, mechanism.steps)
-    assert isinstance(mechanism, ObjectivePerturbation)
-    with np.errstate(over="ignore"):
-        return np.minimum(np.exp(mechanism.epsilon) * kappa, 1 - np.exp(-mechanism.epsilon) * (1 - kappa))
+    return mechanism.success_upper(kappa, conditions)
 
 
 def _from_information(
-    data: Dataset, mechanism: OutputPerturbation, fitted: FittedScaling, setting: Setting, columns: np.ndarray
+    data: Dataset, regression: NoisyRegression, fitted: FittedScaling, columns: np.ndarray
 ) -> np.ndarray:
     """Return the least errors [record, private column] from the Fisher information at the minimiser, in own units."""
-    from seedscope.solvers import LogisticProblem
-
-    require(data.classes == 2, f"OutputPerturbation is for two classes, {data.name} has {data.classes}.")
     raw, labels = _flat(data.base.features), data.base.labels
     rows = _flat(fitted.apply(data.base.features)).astype(float)
-    with_bias = np.column_stack([rows, np.ones(len(rows))])
-    problem = LogisticProblem(with_bias, labels, np.full(with_bias.shape[1], mechanism.l2))
-    weights = problem.minimise(np.zeros(with_bias.shape[1])).weights[0]
     deviations = np.broadcast_to(fitted.deviation, raw.shape[1]) if data.features.ndim == 2 else np.ones(raw.shape[1])
     lengths = np.linalg.norm(_unshortened(raw, fitted) if data.features.ndim == 2 else rows, axis=1)
     information = logistic_feature_information(
-        rows, labels, weights, mechanism.l2, mechanism.noise(setting), columns, lengths
+        rows, labels, regression.weights, regression.l2, regression.noise_scale, columns, lengths
     )
     return feature_error_lower(information, deviations[columns])
 
 
 def _unshortened(raw: np.ndarray, fitted: FittedScaling) -> np.ndarray:
     """Return the scaled rows before they are shortened to the norm bound."""
-    return (raw.astype(float) - fitted.mean) / fitted.deviation
+    unshortened: np.ndarray = (raw.astype(float) - fitted.mean) / fitted.deviation
+    return unshortened
 
 
 def _private_columns(data: Dataset, private: Sequence[str | int] | None) -> tuple[np.ndarray, list[str]]:
@@ -232,6 +206,16 @@ def _column(feature: str | int, names: tuple[str, ...]) -> int:
     return int(feature)
 
 
+def _public_ranges(data: Dataset, columns: np.ndarray) -> Ranges | None:
+    """Return the data's own public ranges of these columns, None where there are none, or values lie beyond them."""
+    if data.ranges is None:
+        return None
+    low, high = np.array(data.ranges)[columns].T
+    values = _flat(data.base.features)[:, columns]
+    inside = bool(((values >= low) & (values <= high)).all())
+    return {data.feature_names[j]: data.ranges[j] for j in columns} if inside else None
+
+
 def _ends(
     data: Dataset, columns: np.ndarray, values: np.ndarray, ranges: Ranges | None
 ) -> tuple[tuple[np.ndarray, np.ndarray], bool]:
@@ -252,7 +236,7 @@ def _ends(
 
 def _learned(fitted: FittedScaling) -> list[str]:
     """Return the condition that scaling learned from the data puts on a proof."""
-    return ["given public preprocessing"] if fitted.learned else []
+    return ["proved only if the scaling were public"] if fitted.learned else []
 
 
 def _flat(features: Any) -> np.ndarray:

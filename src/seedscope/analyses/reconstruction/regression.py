@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.datasets.categories import few_valued, not_continuous
-from seedscope.errors import require, require_positive
+from seedscope.core import require, require_positive
+from seedscope.datasets import few_valued, not_continuous
 
 _BLOCK = 4096  # rows of a block of the Hessian's sum
 
@@ -54,23 +54,27 @@ class Regression:
         """Return the probability s of class 1 of every record."""
         from scipy.special import expit
 
-        return expit(self.rows @ self.weights)
+        scores: np.ndarray = expit(self.rows @ self.weights)
+        return scores
 
     def residuals(self) -> np.ndarray:
         """Return r = s − y, without cancellation where s is near 1."""
         from scipy.special import expit
 
         signs = 2 * self.labels - 1
-        return -signs * expit(-signs * (self.rows @ self.weights))
+        residuals: np.ndarray = -signs * expit(-signs * (self.rows @ self.weights))
+        return residuals
 
     def curvatures(self) -> np.ndarray:
         """Return s(1 − s)."""
         residuals = np.abs(self.residuals())
-        return residuals * (1 - residuals)
+        curvatures: np.ndarray = residuals * (1 - residuals)
+        return curvatures
 
     def gradient(self) -> np.ndarray:
         """Return the gradient of the mean objective."""
-        return self.residuals() @ self.rows / len(self.rows) + self.penalty * self.weights
+        gradient: np.ndarray = self.residuals() @ self.rows / len(self.rows) + self.penalty * self.weights
+        return gradient
 
     def hessian(self) -> np.ndarray:
         """Return the Hessian of the mean objective, penalty included."""

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import seedscope as ss
+from seedscope.core import require, unknown_name
 from seedscope.datasets import describe
-from seedscope.errors import require, unknown_name
 from seedscope.reproduce.comparison import Comparison, Run, Study
 from seedscope.reproduce.intrinsic import figures, tables
 from seedscope.reproduce.intrinsic.attack import study_attack
@@ -37,7 +37,7 @@ from seedscope.reproduce.intrinsic.settings import (
     Attack,
 )
 
-DAYS_OF_TRAINING = f"IP2 Table 6 is left out: its 1,000 networks take days; ask for it with --data {ATTACKED}."
+DAYS_OF_TRAINING = f"IP2 Table 6 is left out: its 1,000 networks take days; name {ATTACKED} to have it."
 
 
 def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: bool) -> Study:
@@ -85,7 +85,8 @@ def chosen_data(names: Sequence[str] | None, scale: str) -> list[str]:
         if name not in KNOWN:
             raise unknown_name("data set of this study", name, KNOWN)
     asked = list(names) if names else [*BINARY, IMAGES]
-    require(scale == "paper" or ATTACKED not in asked, f"{ATTACKED} takes days; ask for it with --scale paper.")
+    possible = scale == "paper" or ATTACKED not in asked
+    require(possible, f"{ATTACKED} takes days; ask for it at the scale 'paper'.", argument="scale")
     missing = [name for name in asked if describe(name).where == "not fetched"]
     fetching = " and ".join(f"'seedscope data fetch {name}'" for name in missing)
     require(len(missing) < len(asked), f"none of {', '.join(asked)} is here; get them with {fetching}.")

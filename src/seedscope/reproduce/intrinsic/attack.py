@@ -8,7 +8,7 @@ import numpy as np
 
 import seedscope as ss
 from seedscope.analyses.membership import SeedKnownOrHidden, seed_known_or_hidden
-from seedscope.progress import model_progress
+from seedscope.core import model_progress
 from seedscope.reproduce.comparison import Comparison, Run
 from seedscope.reproduce.intrinsic.settings import Attack
 from seedscope.reproduce.intrinsic.tables import row
@@ -37,13 +37,13 @@ def attacked_models(attack: Attack, data: ss.Dataset, run: Run) -> ss.Ensemble:
 
 
 def attacked(ensemble: ss.Ensemble, step: int) -> SeedKnownOrHidden:
-    """Return what knowing the seed is worth to an attacker after so many steps."""
+    """Return what knowing the seed is worth to an attacker after this many steps."""
     members, others = (losses_at(ensemble, part, step) for part in ("train", "test"))
     return seed_known_or_hidden(members, others)
 
 
 def losses_at(ensemble: ss.Ensemble, part: str, step: int) -> np.ndarray:
-    """Return the losses [model, example] on a part of the data after so many steps."""
+    """Return the losses [model, example] on a part of the data after this many steps."""
     return ensemble.on(part)["losses"].isel(neighbour=0, init=0).sel(step=step).values
 
 

@@ -59,7 +59,8 @@ def along_training_panel(outcome: GridOutcome) -> alt.LayerChart:
     drawn = {"x": x, "y": "value:Q", "color": colour(names), "strokeDash": dash(names, BOUND)}
     stairs = [{"step": step, "curve": BOUND, "value": bound} for step, bound in outcome.bounds.items()]
     curves = chart(lines, outcome).mark_line().encode(**drawn)
-    return shade + curves + chart(stairs, outcome).mark_line(interpolate="step-before").encode(**drawn)
+    panel: alt.LayerChart = shade + curves + chart(stairs, outcome).mark_line(interpolate="step-before").encode(**drawn)
+    return panel
 
 
 def distance_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
@@ -87,7 +88,10 @@ def distance_panel(outcome: GridOutcome) -> alt.LayerChart:
             strokeDash=dash(names, BOTH_FIXED, BOTH_VARIED),
         )
     )
-    return lines + chart(bound_rows(outcome), outcome).mark_rule(color=GOLD, strokeDash=[4, 3]).encode(x="distance:Q")
+    panel: alt.LayerChart = lines + chart(bound_rows(outcome), outcome).mark_rule(color=GOLD, strokeDash=[4, 3]).encode(
+        x="distance:Q"
+    )
+    return panel
 
 
 def density_rows(name: str, distances: Distances) -> list[Row]:
@@ -152,7 +156,8 @@ def growth_panel(rows: list[Row], outcome: GridOutcome, x: alt.X, title: str) ->
     last = [one for one in rows if one["used"] == max(row["used"] for row in rows)]
     ends = chart(last, outcome).mark_rule(strokeDash=[4, 3]).encode(y="mean:Q", color=colours)
     band = base.mark_area(opacity=0.2).encode(y=alt.Y("lower:Q", title=title), y2="upper:Q")
-    return band + base.mark_line().encode(y="mean:Q") + ends
+    panel: alt.LayerChart = band + base.mark_line().encode(y="mean:Q") + ends
+    return panel
 
 
 def panels(outcomes: Sequence[GridOutcome], draw: Callable[[GridOutcome], Any]) -> alt.ConcatChart:
@@ -164,7 +169,10 @@ def panels(outcomes: Sequence[GridOutcome], draw: Callable[[GridOutcome], Any]) 
 
 def side_by_side(charts: Sequence[Any], columns: int) -> alt.ConcatChart:
     """Return charts in rows, with one legend above."""
-    return alt.concat(*charts, columns=columns or COLUMNS).resolve_scale(x="independent", y="independent")
+    panels: alt.ConcatChart = alt.concat(*charts, columns=columns or COLUMNS).resolve_scale(
+        x="independent", y="independent"
+    )
+    return panels
 
 
 def chart(rows: list[Row], outcome: GridOutcome) -> alt.Chart:

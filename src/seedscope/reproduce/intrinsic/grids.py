@@ -27,8 +27,7 @@ from seedscope.analyses.intrinsic import (
     sensitivity_bound_of,
     variability_growth,
 )
-from seedscope.number import Number
-from seedscope.progress import model_progress
+from seedscope.core import model_progress
 from seedscope.reproduce.comparison import Run
 from seedscope.reproduce.intrinsic.settings import Setting, Size
 
@@ -98,7 +97,7 @@ def analysed(
         size=size,
         privacy=privacy,
         distances=distances_along_training(ensemble, keep=KEPT),
-        bounds=bounds_along_training(ensemble.description, setting.steps),
+        bounds=bounds_along_training(ensemble, setting.steps),
         accuracy=accuracies(setting.network, data, weights[:SCORED, 0]),
         clusters=cluster_models(weights),
         sensitivity_growth=maximum_growth(data_distances(weights, strict=False)),
@@ -107,26 +106,23 @@ def analysed(
     )
 
 
-def bounds_along_training(description: Mapping[str, Any], steps: int) -> dict[int, float]:
+def bounds_along_training(ensemble: ss.Ensemble, steps: int) -> dict[int, float]:
     """Return the proved sensitivity bound by step; nothing where it is refused."""
     asked = np.unique(np.linspace(1, steps, BOUND_POINTS).astype(int)).tolist()
-    found = {step: sensitivity_bound_of(description, step) for step in asked}
-    return {step: bound.value for step, bound in found.items() if isinstance(bound, Number)}
+    found = {step: sensitivity_bound_of(ensemble.description, step) for step in asked}
+    return {step: bound.value for step, bound in found.items() if isinstance(bound, ss.Number)}
 
 
 def accuracies(model: Any, data: ss.Dataset, weights: np.ndarray) -> np.ndarray:
     """Return the accuracy on the test part [model] of models given by their weights [model, parameter]."""
-    from seedscope.models import network_of
-    from seedscope.training import score_block
-
-    network = network_of(model, data.features.shape[1:], data.classes)
+    network = ss.models.network_of(model, data.features.shape[1:], data.classes)
     rows, labels = scaled_test_rows(data).astype(np.float32), data.test_labels
     size = max(1, NUMBERS_AT_ONCE // (16 * len(weights) * prod(rows.shape[1:])))
     right = np.zeros(len(weights))
     for start in range(0, len(rows), size):
         some = slice(start, start + size)
         probes = (rows[some], labels[some].astype(np.float32))
-        scores = np.asarray(score_block(network, weights[None], probes)["scores"])[0]
+        scores = np.asarray(ss.training.gradient.score_block(network, weights[None], probes)["scores"])[0]
         predicted = scores > 0.5 if scores.ndim == 2 else scores.argmax(-1)
         right += (predicted == labels[some]).sum(1)
     return right / len(rows)
@@ -134,9 +130,7 @@ def accuracies(model: Any, data: ss.Dataset, weights: np.ndarray) -> np.ndarray:
 
 def scaled_test_rows(data: ss.Dataset) -> np.ndarray:
     """Return the test part's features, scaled as for training."""
-    from seedscope.scaling import default_scaling
-
-    return default_scaling(data).fit(data).apply(data.test_features)
+    return ss.datasets.default_scaling(data).fit(data).apply(data.test_features)
 
 
 def utilities(
@@ -155,7 +149,7 @@ def utilities(
             sensitivity=sensitivities[name],
             noise_intrinsic=privacy.variability_flat.value,
             epsilon=epsilon,
-            delta=privacy.delta.value,
+            delta=privacy.delta,
             formula="classical",  # as in the papers' tables
         )
         for epsilon, name in UTILITIES

@@ -99,7 +99,7 @@ CONVOLUTIONAL = Setting(IMAGES, "cnn", 0.1, 32, 1000, Size(40, 40))  # IP1 D.3
 
 @dataclass(frozen=True)
 class Attack:
-    """The membership attack of IP2 §8: so many models of one network, attacked at several steps."""
+    """The membership attack of IP2 §8: this many models of one network, attacked at several steps."""
 
     data: str = ATTACKED
     learning_rate: float = 0.1

@@ -47,7 +47,7 @@ def privacy_rows(outcome: GridOutcome, place: str, setting: str) -> Iterator[Com
     found, data = outcome.privacy, outcome.setting.data
     if found.sensitivity_bound is not None:
         if place == "IP1 Table 3":
-            yield row(place, data, setting, "δ", found.delta.value, "1/N²")
+            yield row(place, data, setting, "δ", found.delta, "1/N²")
         yield row(place, data, setting, "sensitivity bound", found.sensitivity_bound.value, bound_note(outcome))
         yield row(place, data, setting, "ε of the bound", *epsilon(outcome, "bound", "flat"))
     yield row(
@@ -60,7 +60,7 @@ def privacy_rows(outcome: GridOutcome, place: str, setting: str) -> Iterator[Com
 def by_weight_rows(outcome: GridOutcome) -> Iterator[Comparison]:
     """Yield the rows of IP2 Table 4, whose variability is that of the steadiest weight."""
     found, data, place = outcome.privacy, outcome.setting.data, "IP2 Table 4"
-    rows = [row(place, data, "logistic", "δ", found.delta.value, "1/N²")]
+    rows = [row(place, data, "logistic", "δ", found.delta, "1/N²")]
     if found.sensitivity_bound is not None:
         rows.append(
             row(place, data, "logistic", "sensitivity bound", found.sensitivity_bound.value, bound_note(outcome))
@@ -175,7 +175,7 @@ def bound_note(outcome: GridOutcome) -> str:
     """Return how many epochs the bound counts, and what the paper's count gives, which is no bound (erratum 3)."""
     setting, bound = outcome.setting, outcome.privacy.sensitivity_bound
     assert bound is not None  # asked for only where there is one
-    examples = round(outcome.privacy.delta.value**-0.5)
+    examples = round(outcome.privacy.delta**-0.5)
     begun = int(epochs_begun(setting.steps, examples, setting.batch_size))
     fraction = setting.steps * setting.batch_size / (examples + 1)  # the paper counts the spare row
     return f"{begun} epochs begun; {fraction:.2f} would give {bound.value * fraction / begun:.3g}"

@@ -9,7 +9,6 @@ figures     its figures
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from seedscope.errors import unknown_name
+import seedscope as ss
+from seedscope.core import unknown_name
 from seedscope.reproduce.comparison import Comparison, Run, Study
 from seedscope.reproduce.per_instance.cells import study_cell, study_directions
 from seedscope.reproduce.per_instance.figures import charts
@@ -68,16 +68,13 @@ def study_data(sweep: Sweep, run: Run) -> tuple[list[Comparison], dict[str, Any]
 
 def side_by_side(work: Sequence[Callable[[Run], Any]], run: Run) -> list[Any]:
     """Return what each part of the work gives; a small part is for one process, and several parts run at once."""
-    alone = replace(run, jobs=1)
-    jobs = run.jobs or os.cpu_count() or 1
-    if jobs == 1:
-        return [part(alone) for part in work]
-    from joblib import Parallel, delayed
+    run_alone = partial(call_with, replace(run, jobs=1))
+    return list(ss.in_workers(run_alone, work, run.jobs, in_order=True))
 
-    from seedscope.workers import prepare_worker
 
-    options: dict[str, Any] = {"backend": "loky", "n_jobs": jobs, "initializer": prepare_worker}
-    return Parallel(**options)(delayed(part)(alone) for part in work)
+def call_with(run: Run, part: Callable[[Run], Any]) -> Any:
+    """Return what a part of the work gives."""
+    return part(run)
 
 
 __all__ = ["run"]

@@ -8,6 +8,7 @@ points' losses along S: no point's gradient is held.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -17,13 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import seedscope as ss
-from seedscope.datasets import Dataset
-from seedscope.models import Network, network_of
-from seedscope.per_example import clipped_sum, flat_factors, gradient_norms
-from seedscope.private_batches import poisson_capacity
+from seedscope.models import Network, Parameters, network_of
 from seedscope.reproduce.per_instance.settings import CLIPPING_NORM, DELTA, MODELS, STAGES, Cell, Sweep
-from seedscope.streams import generator, poisson_batches
-from seedscope.training import initial_parameters, log_loss, structured
+from seedscope.training import generator, poisson_batches, poisson_capacity
+from seedscope.training.dpsgd import clipped_sum, flat_factors, gradient_norms
+from seedscope.training.gradient import initial_parameters, log_loss, structured
 
 Rule = Literal["mean", "sum"]
 RULES: tuple[Rule, ...] = ("mean", "sum")
@@ -74,7 +73,8 @@ class StageBatches:
         # ‖(S + g)/(n + 1) − S/n‖² = ‖n g − S‖²/(n(n + 1))²; an empty batch's mean is 0
         squares = n**2 * self.own - 2 * n * self.between + np.diag(self.among)[:, None]
         moved = np.sqrt(np.maximum(squares, 0.0)) / (n * (n + 1))
-        return np.where(self.sizes[:, None] > 0, moved, np.sqrt(self.own)).T
+        moved_by: np.ndarray = np.where(self.sizes[:, None] > 0, moved, np.sqrt(self.own)).T
+        return moved_by
 
     def _point_rdp(self, rule: Rule, order: int, point: int) -> tuple[float, float]:
         """Return both directions for one point, from batches of its own choice."""
@@ -93,7 +93,7 @@ class StageBatches:
         )
 
     def _updates(self, rule: Rule, sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Return the updates of sums over batches of so many rows."""
+        """Return the updates of sums over batches of this many rows."""
         return sums / (np.maximum(sizes, 1)[:, None] if rule == "mean" else self.batch_size)
 
     def _gram(self, chosen: np.ndarray, point: int) -> np.ndarray:
@@ -102,11 +102,11 @@ class StageBatches:
         return np.block([[self.among[np.ix_(chosen, chosen)], beside[:, None]], [beside[None], self.own[point]]])
 
 
-def stage_batches(sweep: Sweep, cell: Cell, data: Dataset, ensemble: Any) -> dict[str, StageBatches]:
+def stage_batches(sweep: Sweep, cell: Cell, data: ss.Dataset, ensemble: Any) -> dict[str, StageBatches]:
     """Return the products at each stage of a cell's first run."""
     network = network_of(MODELS[cell.model](), data.features.shape[1:], data.classes)
     rows, labels = data.base.features.astype(np.float32), data.base.labels.astype(np.float32)
-    mechanism = ensemble.description["mechanism"]
+    mechanism = ensemble.mechanism
     q = cell.batch_size / len(labels)
     index, sizes = _padded_batches(len(labels), q, sweep.batches, poisson_capacity(cell.batch_size, len(labels)))
     points = data.test.features.astype(np.float32), data.test.labels.astype(np.float32)
@@ -115,7 +115,7 @@ def stage_batches(sweep: Sweep, cell: Cell, data: Dataset, ensemble: Any) -> dic
         products = _products(network, weights, rows, labels, index, sizes, *points)
         among, between, own = (np.asarray(one, float) / CLIPPING_NORM**2 for one in products)
         found[stage] = StageBatches(
-            sizes, among, between, own, mechanism["noise_multiplier"], q, cell.batch_size, sweep.tuple_batches
+            sizes, among, between, own, mechanism.noise_multiplier, q, cell.batch_size, sweep.tuple_batches
         )
     return found
 
@@ -130,7 +130,7 @@ def _padded_batches(examples: int, q: float, count: int, capacity: int) -> tuple
 
 def _stage_weights(network: Network, ensemble: Any) -> list[jax.Array]:
     """Return the first run's weights before training, half-way and after it."""
-    root_seed = ensemble.description["grid"]["root_seed"]
+    root_seed = ensemble.description.grid.root_seed
     start = initial_parameters(network.init, root_seed, np.array([-1], np.int32))
     initial = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(start)])
     later = ensemble.weights.isel(seed=0, init=0).sel(neighbour=-1).values
@@ -138,19 +138,30 @@ def _stage_weights(network: Network, ensemble: Any) -> list[jax.Array]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _products(network: Network, weights, rows, labels, index, sizes, *points):
+def _products(
+    network: Network,
+    weights: jax.Array,
+    rows: jax.Array,
+    labels: jax.Array,
+    index: jax.Array,
+    sizes: jax.Array,
+    *points: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return the products of `StageBatches` at flat weights, a part of the images at a time."""
     parameters = jax.tree.map(lambda leaf: leaf[0, 0], structured(network.init, weights[None, None]))
     norms = in_parts(lambda *part: gradient_norms(network, parameters, *part)[0], points)
     factors = flat_factors(norms, CLIPPING_NORM)
 
-    def one_batch(batch):
+    def one_batch(batch: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         places, size = batch
         total = _clipped_total(network, parameters, rows, labels, places, size)
 
-        def along(*part):
+        def along(*part: jax.Array) -> jax.Array:
             """Return the derivatives of losses in the direction of the batch's sum: ∇ℓ·S."""
-            return jax.jvp(lambda p: log_loss(network.apply(p, part[0]), part[1]), (parameters,), (total,))[1]
+            derivatives: jax.Array = jax.jvp(
+                lambda p: log_loss(network.apply(p, part[0]), part[1]), (parameters,), (total,)
+            )[1]
+            return derivatives
 
         return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(total)]), factors * in_parts(along, points)
 
@@ -158,14 +169,16 @@ def _products(network: Network, weights, rows, labels, index, sizes, *points):
     return sums @ sums.T, between, (factors * norms) ** 2
 
 
-def _clipped_total(network: Network, parameters: Any, rows, labels, places, size) -> Any:
+def _clipped_total(
+    network: Network, parameters: Parameters, rows: jax.Array, labels: jax.Array, places: jax.Array, size: jax.Array
+) -> Parameters:
     """Return the sum of clipped gradients over the first `size` of the places, part by part."""
     present = (jnp.arange(len(places)) < size).astype(rows.dtype)
     width = min(PART, len(places))
     room = -len(places) % width
     parts = [jnp.pad(one, (0, room)).reshape(-1, width) for one in (places, present)]
 
-    def add(total, part):
+    def add(total: Parameters, part: Sequence[jax.Array]) -> tuple[Parameters, None]:
         here, weights = part
         more = clipped_sum(network, parameters, rows[here], labels[here], weights, CLIPPING_NORM)
         return jax.tree.map(jnp.add, total, more), None
@@ -173,12 +186,14 @@ def _clipped_total(network: Network, parameters: Any, rows, labels, places, size
     return jax.lax.scan(add, jax.tree.map(jnp.zeros_like, parameters), parts)[0]
 
 
-def in_parts(function: Any, arrays: tuple) -> jax.Array:
+def in_parts(function: Any, arrays: tuple[jax.Array, ...]) -> jax.Array:
     """Return a function of rows [row, ...] → [row], evaluated on a part of the rows at a time."""
-    return jax.lax.map(lambda one: function(*(array[None] for array in one))[0], arrays, batch_size=PART)
+    found: jax.Array = jax.lax.map(lambda one: function(*(array[None] for array in one))[0], arrays, batch_size=PART)
+    return found
 
 
 def _coordinates(gram: np.ndarray) -> np.ndarray:
     """Return vectors [vector, coordinate] with these inner products."""
     values, axes = np.linalg.eigh(gram)
-    return axes * np.sqrt(np.maximum(values, 0.0))
+    coordinates: np.ndarray = axes * np.sqrt(np.maximum(values, 0.0))
+    return coordinates

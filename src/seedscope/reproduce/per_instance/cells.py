@@ -16,8 +16,7 @@ from seedscope.analyses.per_instance import (
     per_instance_privacy,
     training_of,
 )
-from seedscope.datasets import Dataset
-from seedscope.progress import model_progress
+from seedscope.core import model_progress
 from seedscope.reproduce.comparison import Run
 from seedscope.reproduce.per_instance.batches import StageBatches, stage_batches
 from seedscope.reproduce.per_instance.settings import MODELS, ORDER, RUN_ORDERS, STAGES, Cell, Sweep
@@ -52,7 +51,8 @@ class CellOutcome:
 
     def right(self, stage: str) -> np.ndarray:
         """Return whether each point [run, point] is classified correctly at a stage."""
-        return self.correct[:, self.place(stage)] == 1
+        right: np.ndarray = self.correct[:, self.place(stage)] == 1
+        return right
 
     def place(self, stage: str) -> int:
         """Return the recorded state of a stage: before training, half-way, after it."""
@@ -91,7 +91,7 @@ class Directions:
     privacy: PerInstancePrivacy
 
 
-def study_cell(sweep: Sweep, cell: Cell, data: Dataset, run: Run) -> CellOutcome:
+def study_cell(sweep: Sweep, cell: Cell, data: ss.Dataset, run: Run) -> CellOutcome:
     """Return a cell's outcome, after training what its store lacks."""
     ensemble = _trained(sweep, cell, data, run, ss.Grid(sweep.runs, init="fixed", checkpoints=2), "test")
     training = training_of(ensemble)
@@ -112,7 +112,7 @@ def study_cell(sweep: Sweep, cell: Cell, data: Dataset, run: Run) -> CellOutcome
     )
 
 
-def study_directions(sweep: Sweep, data: Dataset, run: Run) -> Directions:
+def study_directions(sweep: Sweep, data: ss.Dataset, run: Run) -> Directions:
     """Return both directions for some training rows, from runs on the data and on the data without each of them."""
     grid = ss.Grid(sweep.runs, neighbours=sweep.people, init="fixed")
     ensemble = _trained(sweep, sweep.main, data, run, grid, "neighbours")
@@ -137,10 +137,11 @@ def contribution_shares(training: Training, norms: np.ndarray, steps: np.ndarray
         np.moveaxis(before_last, 2, 0), training.noise_multiplier, training.sampling_probability, ORDER,
         default_holder(training.steps), steps_before_last=training.steps - 1 - steps,
     )  # fmt: skip
-    return contributions / training.step_baseline(ORDER)
+    shares: np.ndarray = contributions / training.step_baseline(ORDER)
+    return shares
 
 
-def _trained(sweep: Sweep, cell: Cell, data: Dataset, run: Run, grid: ss.Grid, watched: Any) -> Any:
+def _trained(sweep: Sweep, cell: Cell, data: ss.Dataset, run: Run, grid: ss.Grid, watched: Any) -> Any:
     """Return the ensemble of a cell, norms of the watched part recorded once an epoch."""
     name = f"{sweep.data}-{cell.name}" + ("-directions" if watched == "neighbours" else "")
     with model_progress(f"{sweep.data}: {cell.model}, ε {cell.epsilon:g}, batch {cell.batch_size}", run.quiet) as move:

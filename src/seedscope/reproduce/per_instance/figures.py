@@ -65,7 +65,8 @@ def contribution_chart(outcomes: Sequence[CellOutcome], directions: Directions |
             for epoch, value in zip(directions.epochs, values.mean(0), strict=True)
         ]
         panels.append(_lines(rows, f"both directions, {len(directions.trained_with)} people", CONTRIBUTION))
-    return alt.concat(*panels, columns=3).resolve_scale(color="independent", y="independent")
+    panel: alt.ConcatChart = alt.concat(*panels, columns=3).resolve_scale(color="independent", y="independent")
+    return panel
 
 
 def tail_chart(main: CellOutcome, outcomes: Sequence[CellOutcome]) -> alt.ConcatChart:
@@ -76,7 +77,8 @@ def tail_chart(main: CellOutcome, outcomes: Sequence[CellOutcome]) -> alt.Concat
         _distribution(by_stage, "by stage", STAGE_COLOURS),
         _distribution(by_batch, "by batch size, at the end"),
     ]
-    return alt.concat(*panels).resolve_scale(color="independent")
+    panel: alt.ConcatChart = alt.concat(*panels).resolve_scale(color="independent")
+    return panel
 
 
 def correctness_chart(outcomes: Sequence[CellOutcome]) -> alt.ConcatChart:
@@ -96,7 +98,8 @@ def mean_rule_chart(main: CellOutcome, outcomes: Sequence[CellOutcome]) -> alt.C
         for one in outcomes
     }
     panels.append(_distribution(by_batch, "by batch size, at the end"))
-    return alt.concat(*panels).resolve_scale(color="independent")
+    panel: alt.ConcatChart = alt.concat(*panels).resolve_scale(color="independent")
+    return panel
 
 
 def confidence_chart(main: CellOutcome) -> alt.LayerChart:
@@ -115,7 +118,8 @@ def confidence_chart(main: CellOutcome) -> alt.LayerChart:
     base = alt.Chart(alt.InlineData(values=rows), width=2 * WIDTH, height=HEIGHT)
     x, colour = alt.X("epoch:Q"), alt.Color("point:N", legend=None)
     band = base.mark_area(opacity=0.15).encode(x=x, y=alt.Y("low:Q", title=CONTRIBUTION), y2="high:Q", color=colour)
-    return band + base.mark_line().encode(x=x, y="value:Q", color=colour) + _baseline()
+    panel: alt.LayerChart = band + base.mark_line().encode(x=x, y="value:Q", color=colour) + _baseline()
+    return panel
 
 
 def corollary_chart(outcomes: Sequence[CellOutcome]) -> alt.ConcatChart:
@@ -175,7 +179,8 @@ def _lines(rows: Sequence[Row], title: str, y_title: str, log: bool = False) -> 
             color=alt.Color("by:N", title=None, sort=order, scale=RAMP),
         )
     )
-    return curves + _baseline()
+    panel: alt.LayerChart = curves + _baseline()
+    return panel
 
 
 def _distribution(
@@ -199,7 +204,8 @@ def _distribution(
         )
     )
     line = alt.Chart(alt.InlineData(values=[{"value": 1.0}])).mark_rule(color=BASELINE, strokeDash=[4, 3])
-    return curves + line.encode(x="value:Q")
+    panel: alt.LayerChart = curves + line.encode(x="value:Q")
+    return panel
 
 
 def _correctness_panel(outcome: CellOutcome) -> alt.LayerChart:
@@ -220,7 +226,8 @@ def _correctness_panel(outcome: CellOutcome) -> alt.LayerChart:
     y = alt.Y("low:Q", title=FRACTION, scale=alt.Scale(type="log"), axis=DECADES)
     ranges = base.mark_rule(strokeWidth=2).encode(x=x, xOffset=offset, y=y, y2="high:Q", color=colour)
     medians = base.mark_circle(size=70, opacity=1).encode(x=x, xOffset=offset, y="value:Q", color=colour)
-    return ranges + medians + _baseline()
+    panel: alt.LayerChart = ranges + medians + _baseline()
+    return panel
 
 
 def _by_stage(rows: Sequence[Row], title: str) -> alt.LayerChart:
@@ -236,13 +243,15 @@ def _by_stage(rows: Sequence[Row], title: str) -> alt.LayerChart:
             ),
         )
     )
-    return curves + _baseline()
+    panel: alt.LayerChart = curves + _baseline()
+    return panel
 
 
 def _baseline() -> alt.Chart:
     """Return the line of the data-independent guarantee."""
     line = alt.Chart(alt.InlineData(values=[{"one": 1.0}])).mark_rule(color=BASELINE, strokeDash=[4, 3])
-    return line.encode(y=alt.Y("one:Q"))
+    panel: alt.Chart = line.encode(y=alt.Y("one:Q"))
+    return panel
 
 
 def _epsilon(outcome: CellOutcome) -> float:

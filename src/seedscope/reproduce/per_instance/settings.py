@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import seedscope as ss
-from seedscope.datasets import Dataset
-from seedscope.resnet import ResNet
+from seedscope.models import ResNet
 
 DELTA, CLIPPING_NORM, ORDER = 1e-5, 1.0, 8
 EPSILON, BATCH_SIZE = 10.0, 128  # of the main cell, from which the others differ in one choice
@@ -49,7 +48,7 @@ class Sweep:
     """
 
     data: str
-    rows: int | None  # the first so many training rows; None: all
+    rows: int | None  # the first training rows, this many; None: all
     epochs: int
     runs: int
     rate: float
@@ -74,7 +73,7 @@ class Sweep:
         others += [replace(self.main, model=one) for one in self.models]
         return list(dict.fromkeys([self.main, *others]))
 
-    def load(self) -> Dataset:
+    def load(self) -> ss.Dataset:
         """Return the data: the first training rows, and the followed points as test part, of which one is spare."""
         data = ss.load(self.data)
         train = data.train if self.rows is None else data.train.take(slice(self.rows))

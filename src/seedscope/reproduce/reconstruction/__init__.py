@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 import seedscope as ss
-from seedscope.errors import unknown_name
+from seedscope.core import unknown_name
 from seedscope.reproduce.comparison import Comparison, Study, paper_numbers
 from seedscope.reproduce.reconstruction import figures, network_figures
 from seedscope.reproduce.reconstruction.linear import ATTACKED_NOISE, L2, NOISE, LinearOutcome, linear_outcome
 from seedscope.reproduce.reconstruction.networks import SWEEPS, NetworkOutcome, network_outcomes
-from seedscope.statistics import spearman
 
 TRIALS = {"small": 1000, "paper": 10_000}
 PUBLISHED = {
@@ -159,9 +158,9 @@ def figure_3(outcome: LinearOutcome) -> list[Comparison]:
             float((attack.clipped < bound)[low].sum()),
             biased,
         ),
-        "rank correlation of bound and median error": (spearman(bound, attack.median)[0], ""),
-        "rank correlation of bound and clipped error": (spearman(bound, attack.clipped)[0], ""),
-        "rank correlation of bound and mean error": (spearman(bound, attack.mean)[0], infinite),
+        "rank correlation of bound and median error": (ss.statistics.spearman(bound, attack.median)[0], ""),
+        "rank correlation of bound and clipped error": (ss.statistics.spearman(bound, attack.clipped)[0], ""),
+        "rank correlation of bound and mean error": (ss.statistics.spearman(bound, attack.mean)[0], infinite),
     }
     return _comparisons("BR Figure 3", f"λ={L2:g}, σ={ATTACKED_NOISE:g}", rows)
 

@@ -39,9 +39,10 @@ def histogram_chart(outcome: LinearOutcome, printed: float) -> alt.LayerChart:
         {"at": 1.0, "what": "perfect privacy: 1"},
     ]
     dash = alt.StrokeDash("what:N", title=None, legend=alt.Legend(orient="top", labelLimit=300))
-    return (
+    drawn: alt.LayerChart = (
         histogram + alt.Chart(alt.InlineData(values=marks)).mark_rule().encode(x="at:Q", strokeDash=dash)
     ).properties(background="white")
+    return drawn
 
 
 def attack_chart(outcome: LinearOutcome) -> alt.ConcatChart:
@@ -55,7 +56,7 @@ def attack_chart(outcome: LinearOutcome) -> alt.ConcatChart:
     return alt.concat(*panels, columns=3, background="white")
 
 
-def reconstruction_chart(outcome: LinearOutcome) -> alt.Chart:
+def reconstruction_chart(outcome: LinearOutcome) -> alt.LayerChart:
     """Return records of the highest and lowest leakage above their guesses from one released model (BR Figure 4)."""
     shown = np.append(outcome.most, outcome.least)
     original = outcome.digits.features[shown].reshape(-1, 28, 28, 1)
@@ -94,7 +95,8 @@ def _scatter(bound: np.ndarray, errors: np.ndarray, name: str) -> alt.LayerChart
     ends = alt.InlineData(values=[{"bound": one, "error": one} for one in EXTENT])
     diagonal = alt.Chart(ends).mark_line(color="black").encode(x="bound:Q", y="error:Q")
     private = alt.Chart(alt.InlineData(values=[{"bound": 1.0}])).mark_rule(strokeDash=[2, 2]).encode(x="bound:Q")
-    return points + diagonal + private
+    drawn: alt.LayerChart = points + diagonal + private
+    return drawn
 
 
 def _powers() -> alt.Axis:

@@ -8,7 +8,6 @@ import numpy as np
 
 import seedscope as ss
 from seedscope.analyses.reconstruction import AttackErrors
-from seedscope.solvers import LogisticProblem
 
 L2 = 1e-2
 NOISE, ATTACKED_NOISE = 1e-2, 1e-5
@@ -57,7 +56,7 @@ class LinearOutcome:
 
 
 def linear_outcome(trials: int, seed: int = 0) -> LinearOutcome:
-    """Return the leakage of all 12,665 records and the attack on them in so many trials."""
+    """Return the leakage of all 12,665 records and the attack on them in this many trials."""
     one, draw = digits(), np.random.default_rng(seed)
     arguments = (one.features, one.labels, one.weights, L2)
     dfil = ss.reconstruction.logistic_dfil(*arguments, NOISE)
@@ -76,9 +75,7 @@ def digits() -> Digits:
     data = ss.load("mnist")
     train, test = (part.take(np.flatnonzero(part.labels < 2)) for part in (data.train, data.test))
     features, test_features = (part.features.reshape(len(part), -1) for part in (train, test))
-    rows = np.column_stack([features.astype(float), np.ones(len(features))])
-    problem = LogisticProblem(rows, train.labels, np.full(rows.shape[1], L2))
-    weights = problem.minimise(np.zeros(rows.shape[1])).weights[0]
+    weights = ss.training.minimiser(features, train.labels, L2)
     return Digits(features, train.labels, test_features, test.labels, weights)
 
 

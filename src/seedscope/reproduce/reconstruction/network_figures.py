@@ -39,7 +39,8 @@ def trade_off_chart(outcomes: Sequence[NetworkOutcome]) -> alt.LayerChart:
     )
     lines = alt.Chart(alt.InlineData(values=best)).mark_line(strokeDash=[4, 3]).encode(x=accuracy, y=bound, color=by)
     private = alt.Chart(alt.InlineData(values=[{"bound": 1.0}])).mark_rule(strokeDash=[2, 2]).encode(y="bound:Q")
-    return (points + lines + private).properties(background="white")
+    drawn: alt.LayerChart = (points + lines + private).properties(background="white")
+    return drawn
 
 
 def frontier(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -56,7 +57,7 @@ def frontier(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept[::-1]
 
 
-def sample_chart(outcome: NetworkOutcome, sweep: Sweep) -> alt.Chart:
+def sample_chart(outcome: NetworkOutcome, sweep: Sweep) -> alt.LayerChart:
     """Return the training images of the highest and the lowest leakage (BR Figure 6)."""
     images = first_rows(ss.load(sweep.data), sweep).base.features
     leakage = np.sqrt(outcome.corrected_leakage.dfil)

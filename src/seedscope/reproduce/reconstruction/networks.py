@@ -15,8 +15,7 @@ from typing import Any
 
 import seedscope as ss
 from seedscope.analyses.reconstruction import Leakage
-from seedscope.datasets import Dataset
-from seedscope.progress import model_progress
+from seedscope.core import model_progress
 
 MOMENTUM, DELTA = 0.5, 1e-5
 PUBLISHED_CLIPPING = 1.115
@@ -27,7 +26,7 @@ class Sweep:
     """The settings of one data set: every combination of noise, clipping norm and learning rate is trained once."""
 
     data: str
-    rows: int | None  # the first so many training rows; None: all
+    rows: int | None  # the first training rows, this many; None: all
     test_rows: int | None
     batch_size: int
     checkpoints: tuple[int, ...]
@@ -58,7 +57,7 @@ MODELS = {"mnist": ss.tanh_cnn, "cifar10-small": ss.tanh_vgg}
 
 @dataclass(frozen=True, eq=False)
 class NetworkOutcome:
-    """One setting after so many steps: test accuracy, and ε₂ and the records' leakage, as printed and corrected.
+    """One setting after this many steps: test accuracy, and ε₂ and the records' leakage, as printed and corrected.
 
     As printed, ε₂ is about adding or removing a record, and the leakage has 1/σ² instead of 1/(σC)² and a κ that is not
     proved; corrected, ε₂ is about replacing one, and κ is the proved one.
@@ -118,15 +117,15 @@ def network_outcomes(sweep: Sweep, out: Path, jobs: int | None, quiet: bool) -> 
             yield _outcome(sweep.data, mechanism, ensemble, steps)
 
 
-def first_rows(data: Dataset, sweep: Sweep) -> Dataset:
+def first_rows(data: ss.Dataset, sweep: Sweep) -> ss.Dataset:
     """Return the data with only the first training and test rows that the sweep wants; the spare is a test row."""
     train, test = data.train.take(slice(sweep.rows)), data.test.take(slice(sweep.test_rows))
     return replace(data, train=train, test=test, spare=("test", 0))
 
 
 def _outcome(data: str, mechanism: Any, ensemble: Any, steps: int) -> NetworkOutcome:
-    """Return the outcome after so many steps."""
-    rate = mechanism.sampling_probability(ensemble.description["data"]["examples"])
+    """Return the outcome after this many steps."""
+    rate = mechanism.sampling_probability(ensemble.description.data.examples)
     noise, norm = mechanism.noise_multiplier, mechanism.clipping_norm
     # BR §7.3 takes the accountant for adding or removing a record, with noise σ/1.115.
     printed = steps * ss.accounting.sampled_gaussian_rdp(PUBLISHED_CLIPPING, noise, rate, 2)
@@ -148,7 +147,7 @@ def _scaled(leakage: Leakage, factor: float) -> Leakage:
 
 
 def mean_test_accuracy(ensemble: Any, steps: int) -> float:
-    """Return the mean test accuracy after so many steps, in percent."""
+    """Return the mean test accuracy after this many steps, in percent."""
     scores = ensemble.on("test")["scores"].sel(neighbour=-1, step=steps).values
     labels = ensemble.on("test")["example_label"].values
     return 100 * float((scores.argmax(-1) == labels).mean())

@@ -13,7 +13,9 @@ import numpy as np
 SIZE = 64
 
 
-def picture_rows(images: Sequence[np.ndarray], captions: Sequence[Sequence[str]], titles: Sequence[str]) -> alt.Chart:
+def picture_rows(
+    images: Sequence[np.ndarray], captions: Sequence[Sequence[str]], titles: Sequence[str]
+) -> alt.LayerChart:
     """Return rows of pictures, one row for each array of images [picture, height, width, channel] in [0, 1].
 
     Args:
@@ -32,7 +34,8 @@ def picture_rows(images: Sequence[np.ndarray], captions: Sequence[Sequence[str]]
     base = alt.Chart(alt.InlineData(values=rows), width=(SIZE + 12) * columns, height=(SIZE + 30) * len(images))
     pictures = base.mark_image(width=SIZE, height=SIZE).encode(x=place, y=down, url="url:N")
     words = base.mark_text(dy=-SIZE / 2 - 7, fontSize=10).encode(x=place, y=down, text="caption:N")
-    return (pictures + words).configure_view(stroke=None).properties(background="white")
+    drawn: alt.LayerChart = (pictures + words).configure_view(stroke=None).properties(background="white")
+    return drawn
 
 
 def data_uri(image: np.ndarray) -> str:

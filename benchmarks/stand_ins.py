@@ -1,0 +1,34 @@
+"""How many re-trainings stand-ins with the same noise save, and how much time, everything included."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from benchmarks.measure import in_fresh_process, report
+
+ERRORS = {"mammography": 0.05, "adult": 0.05}
+EPSILONS = (1.0, 2.5)
+
+
+def models_and_seconds(name: str, epsilon: float, surrogate: bool) -> list[float]:
+    """Return how many models it takes to know every test person's disagreement, and how long that is."""
+    import seedscope as ss
+
+    data, mechanism = ss.load(name), ss.GaussianObjectivePerturbation(epsilon, 1e-5)
+    start = time.perf_counter()
+    found = ss.train_until(data, mechanism, error=ERRORS[name], surrogate=surrogate)
+    return [float(found.seeds), time.perf_counter() - start]
+
+
+def main() -> None:
+    """Print models and seconds with and without stand-ins."""
+    if not os.environ.get("SEEDSCOPE_DATA"):
+        return print("stand-ins: skipped, SEEDSCOPE_DATA is not set")
+    for name in ERRORS:
+        for epsilon in EPSILONS:
+            few, quick = in_fresh_process("benchmarks.stand_ins", "models_and_seconds", name, epsilon, True)
+            many, slow = in_fresh_process("benchmarks.stand_ins", "models_and_seconds", name, epsilon, False)
+            report(f"{name}, ε={epsilon:g}: models without over with stand-ins", many, few, "models", "4×")
+            report(f"{name}, ε={epsilon:g}: seconds without over with stand-ins", slow, quick, "s", "4×")
+    return None

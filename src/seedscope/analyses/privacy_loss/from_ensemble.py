@@ -1,0 +1,103 @@
+"""Everybody's privacy loss in an ensemble: what was recorded while training, or exactly where nothing is to sample."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from seedscope.accounting import TradeOff
+from seedscope.analyses.privacy_loss.exact import output_perturbation
+from seedscope.analyses.privacy_loss.result import PrivacyLoss
+from seedscope.analyses.privacy_loss.sampled import from_losses
+from seedscope.core import BASE, require
+from seedscope.datasets import Dataset
+from seedscope.storage import Ensemble
+
+ATTACKERS = {
+    "model": "sees the released model and knows everything about the others",
+    "steps": "sees every step of training and knows the others' rows and batches",
+}
+
+
+def everybody(ensemble: Ensemble, *, data: Dataset | None = None, confidence: float = 0.95) -> PrivacyLoss:
+    """Return the best possible attack on each person, from above and from below.
+
+    Args:
+        ensemble: trained with `Records(losses_of="train")`; its models on the base data are used. Output perturbation
+            needs no such records.
+        data: what it was trained on; only output perturbation needs it.
+        confidence: of the intervals.
+
+    People are places on the ensemble's person axis. Where the scaling was learned from the same rows, all of this is
+    about what happens after that scaling, so an estimate: `attacker` says so.
+    """
+    if ensemble.mechanism.regression_released:
+        return _exact(ensemble, data)
+    dataset = ensemble.dataset
+    refusal = ensemble.mechanism.cannot_record("privacy_losses")
+    require("privacy_losses" in dataset, refusal or "no privacy losses were recorded; train with Records(losses_of=…).")
+    losses = dataset["privacy_losses"].isel(init=-1).sel(neighbour=BASE).values
+    guarantee, sums = ensemble.guarantee, ensemble.mechanism.noisy_sums(ensemble.description.data.examples)
+    pure = guarantee.epsilon is not None and guarantee.delta == 0
+    return from_losses(
+        losses,
+        confidence,
+        people=dataset["loser_person"].values,
+        curve=claimed_curve(ensemble),
+        largest_loss=float(guarantee.epsilon) if pure and guarantee.epsilon is not None else None,
+        relation=ensemble.relation,
+        kind="estimate" if _learned(ensemble) else "statistical",
+        attacker=_attacker(ensemble, "model" if sums is None else "steps"),
+    )
+
+
+def claimed_curve(ensemble: Ensemble) -> TradeOff | None:
+    """Return the guarantee's curve where it is about the ensemble's relation; None where nothing is proved."""
+    if ensemble.guarantee.epsilon is None or ensemble.guarantee.relation != ensemble.relation:
+        return None
+    return ensemble.mechanism.trade_off(ensemble.description.conditions)
+
+
+def _exact(ensemble: Ensemble, data: Dataset | None) -> PrivacyLoss:
+    """Return everybody's exact privacy under output perturbation."""
+    require(data is not None, "everybody needs the rows themselves for output perturbation; give data=….")
+    assert data is not None
+    scaling = ensemble.scaling.fit(data)
+    found = ensemble.mechanism.regression(data, scaling)
+    assert found is not None  # it says that it releases one
+    require(found.noise_scale > 0, "output perturbation without noise hides nobody: every attack succeeds.")
+    rows, spare = (_with_bias(scaling.apply(one)) for one in (data.base.features, data.spare_example.features))
+    exact = output_perturbation(
+        rows,
+        data.base.labels,
+        found.l2,
+        found.noise_scale,
+        relation=ensemble.relation,
+        spare=(spare[0], float(data.spare_example.labels[0])),
+        people=_places(data),
+        attacker=_attacker(ensemble, "model"),
+    )
+    return replace(exact, kind="estimate" if _learned(ensemble) else "proved")
+
+
+def _attacker(ensemble: Ensemble, which: str) -> str:
+    """Return who the attacker is, in words, with the condition that a learned scaling puts on it."""
+    given = "; the scaling, learned from the same rows, is taken as known"
+    return ATTACKERS[which] + (given if _learned(ensemble) else "")
+
+
+def _learned(ensemble: Ensemble) -> bool:
+    """Whether the preprocessing was learned from the rows that it is applied to."""
+    return bool(ensemble.description.preprocessing.learned)
+
+
+def _places(data: Dataset) -> np.ndarray:
+    """Return the places on an ensemble's person axis of the rows that models are trained on."""
+    parts = [part for part in (data.train, data.validation, data.test) if part is not None]
+    return np.searchsorted(np.sort(np.concatenate([part.rows for part in parts])), data.base.rows)
+
+
+def _with_bias(features: np.ndarray) -> np.ndarray:
+    """Return the rows with a last column of ones."""
+    return np.column_stack([np.asarray(features, float), np.ones(len(features))])

@@ -1,0 +1,89 @@
+"""What an analysis of everybody's privacy loss answers, sampled or exact."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from seedscope.core import Kind, Number, Relation
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """A value for each person with both its sides: what the best attack surely reaches, and what none exceeds."""
+
+    value: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class PrivacyLoss(ABC):
+    """How well the best possible attack tells whether each person was in the data.
+
+    Arrays have one entry per person. `advantage` is the attack's true- minus false-positive rate; `advantage_lower` and
+    `advantage_upper` hold for all people at once, at `confidence`.
+    """
+
+    people: np.ndarray
+    advantage: np.ndarray
+    advantage_lower: np.ndarray
+    advantage_upper: np.ndarray
+    kind: Kind
+    confidence: float
+    relation: Relation | None
+    attacker: str
+    alarms: tuple[str, ...]
+
+    @abstractmethod
+    def alone(self, confidence: float | None = None) -> Sides:
+        """Return the advantage with sides that hold for each person alone."""
+
+    @abstractmethod
+    def delta(self, epsilon: float) -> Sides:
+        """Return δ at ε ≥ 0: how much likelier than e^ε an event can be because of the person; alone."""
+
+    @abstractmethod
+    def true_positive_rate(self, false_positive_rate: float) -> Sides:
+        """Return the best attack's true-positive rate at a false-positive rate; sides for each person alone."""
+
+    @abstractmethod
+    def epsilon(self, delta: float) -> Sides:
+        """Return ε at δ, NaN or infinite where this many runs cannot say it; sides for each person alone."""
+
+    @cached_property
+    def mu(self) -> Sides:
+        """The Gaussian noise that has the same advantage, 2Φ⁻¹((1 + advantage)/2), in its sensitivities."""
+        return Sides(*(gaussian_ratio(one) for one in (self.advantage, self.advantage_lower, self.advantage_upper)))
+
+    @property
+    def largest(self) -> Number:
+        """The largest advantage of anybody; its sides hold for whoever that is."""
+        most = float(self.advantage.max())
+        lower, upper = float(self.advantage_lower.max()), float(self.advantage_upper.max())
+        return Number(most, self.kind, lower, upper, self._level)
+
+    def share_below(self, limit: float) -> Number:
+        """Return the share of people whose advantage is below a limit; its sides hold for all at once."""
+        shares = [float((one < limit).mean()) for one in (self.advantage, self.advantage_upper, self.advantage_lower)]
+        return Number(shares[0], self.kind, shares[1], shares[2], self._level)
+
+    @property
+    def _level(self) -> float | None:
+        """The confidence of a number's sides; none where the losses are known exactly, not sampled."""
+        return self.confidence if self.confidence < 1 else None
+
+
+def gaussian_ratio(advantage: ArrayLike) -> np.ndarray:
+    """Return the μ of Gaussian noise that an advantage belongs to.
+
+    >>> gaussian_ratio([0.0, 0.3829]).round(3)
+    array([0., 1.])
+    """
+    mu: np.ndarray = 2 * ndtri((1 + np.asarray(advantage, float)) / 2)
+    return mu

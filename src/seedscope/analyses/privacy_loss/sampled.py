@@ -1,0 +1,219 @@
+"""Everybody's privacy from losses that were sampled: means of bounded values over base runs, by betting.
+
+With L drawn under P: `advantage = E(1 − e^−L)₊`, `δ(ε) = E(1 − e^(ε−L))₊`; accusing where L > t, the true-positive rate
+is `P(L > t)` and the false-positive rate `E e^−L 1(L > t)`. Each is a mean of values in [0, 1] (or [0, e^−t]).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seedscope.accounting import TradeOff
+from seedscope.analyses.privacy_loss.result import PrivacyLoss, Sides
+from seedscope.core import Kind, Number, Relation, require, require_probability
+from seedscope.numerics import betting_interval
+
+ALARM = 0.999  # the confidence of what rings an alarm
+LEAST_RUNS = 20
+THRESHOLDS = np.array([-1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])  # chosen beforehand
+CAPS = np.log([1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 40.0, 80.0])  # of e^−L in the self-test, logarithms
+_TOLERANCE = 1e-6  # of single precision, in which losses are stored
+
+
+@dataclass(frozen=True, eq=False)
+class SelfTest:
+    """Whether the losses can be those of the density that they claim: the mean of e^−L is 1.
+
+    Values above `cap` count as the cap, which takes at most δ(ln cap) off the mean, so it must be in [`least`, 1].
+    `mean` is over all people; `people` fail their own test. A wrong density, forgotten or reused noise shows here.
+    """
+
+    mean: Number
+    least: float
+    cap: float
+    people: np.ndarray
+    holds: bool
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in a sentence."""
+        lower, upper = self.mean.lower or 0.0, self.mean.upper or 0.0
+        found = f"The mean of e^−L is {self.mean.value:.3f} [{lower:.3f}, {upper:.3f}], it must be in"
+        found += f" [{self.least:.3f}, 1]"
+        return f"{found}: the losses pass." if self.holds else f"{found}; {len(self.people):,} people fail it alone."
+
+
+@dataclass(frozen=True, eq=False)
+class SampledLoss(PrivacyLoss):
+    """Everybody's privacy from sampled losses [run, person]."""
+
+    losses: np.ndarray
+    self_test: SelfTest
+
+    @property
+    def runs(self) -> int:
+        """How many runs the losses are of."""
+        return len(self.losses)
+
+    def alone(self, confidence: float | None = None) -> Sides:
+        level = self.confidence if confidence is None else confidence
+        return Sides(self.advantage, *betting_interval(_gain(self.losses), level))
+
+    def delta(self, epsilon: float) -> Sides:
+        require(epsilon >= 0, f"epsilon must be at least 0, got {epsilon!r}.")
+        values = _gain(self.losses - epsilon)
+        return Sides(values.mean(0), *betting_interval(values, self.confidence))
+
+    def true_positive_rate(self, false_positive_rate: float) -> Sides:
+        """Return the best attack's true-positive rate at a false-positive rate, both sides for each person alone.
+
+        From above `δ(t) + e^t·rate` for every t; from below what accusing above a t reaches that accuses few enough.
+        Both over thresholds that were fixed beforehand, the error shared out among them.
+        """
+        require_probability("false_positive_rate", false_positive_rate, closed=True)
+        upper = np.ones(self.losses.shape[1])
+        lower = np.full(self.losses.shape[1], float(false_positive_rate))
+        for t in THRESHOLDS:
+            over, reached, accused = self._at_threshold(float(t))
+            upper = np.minimum(upper, over + np.exp(t) * false_positive_rate)
+            lower = np.maximum(lower, np.where(accused <= false_positive_rate, reached, 0.0))
+        return Sides(self._best_rate(false_positive_rate), lower, np.maximum(upper, lower))
+
+    def epsilon(self, delta: float) -> Sides:
+        """Return ε at δ: from above infinite where this many runs cannot bound so small a δ."""
+        require_probability("delta", delta)
+        grid = np.concatenate([np.linspace(0, 4, 41), np.arange(4.5, 20.1, 0.5)])
+        found = [self.delta(float(one)) for one in grid]
+        ends = [
+            _first_below(grid, [getattr(one, side) for one in found], delta) for side in ("value", "lower", "upper")
+        ]
+        return Sides(*ends)
+
+    def _at_threshold(self, t: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return δ(t) from above, and of accusing where L > t the rates: true from below, false from above."""
+        share = 3 * len(THRESHOLDS)
+        above = self.losses > t
+        accused = np.where(above, np.exp(-np.maximum(self.losses, t)), 0.0)
+        over = betting_interval(_gain(self.losses - t), self.confidence, together=share)[1]
+        reached = betting_interval(above, self.confidence, together=share)[0]
+        return over, reached, betting_interval(accused, self.confidence, together=share, largest=float(np.exp(-t)))[1]
+
+    def _best_rate(self, rate: float) -> np.ndarray:
+        """Return the estimate: accuse from the largest loss down until the false-positive rate is used up."""
+        ordered = -np.sort(-self.losses, axis=0)
+        false = np.cumsum(np.exp(-ordered), axis=0) / len(ordered)
+        true = np.arange(1, len(ordered) + 1) / len(ordered)
+        columns = range(ordered.shape[1])
+        return np.array([np.interp(rate, np.append(0.0, false[:, k]), np.append(0.0, true)) for k in columns])
+
+
+def from_losses(
+    losses: ArrayLike,
+    confidence: float = 0.95,
+    *,
+    people: ArrayLike | None = None,
+    curve: TradeOff | None = None,
+    largest_loss: float | None = None,
+    relation: Relation | None = None,
+    kind: Kind = "statistical",
+    attacker: str = "",
+) -> SampledLoss:
+    """Return everybody's privacy from their losses in independent runs on the data with them.
+
+    Args:
+        losses: [run, person], ln dP/dQ_i of what each run released.
+        confidence: of the intervals.
+        people: who they are; default their numbers.
+        curve: the claimed guarantee, for the self-test and for alarms.
+        largest_loss: the pure ε that no loss may exceed, where that is claimed.
+        relation, kind, attacker: carried along.
+
+    >>> draws = np.random.default_rng(0).normal(0.5, 1.0, size=(2000, 3))     # Gaussian noise with μ = 1
+    >>> found = from_losses(draws)
+    >>> bool(np.all((found.advantage_lower < 0.3829) & (found.advantage_upper > 0.3829))), found.self_test.holds
+    (True, True)
+    """
+    require_probability("confidence", confidence)
+    values = np.asarray(losses)
+    values = values if values.dtype == np.float32 else values.astype(float)
+    require(values.ndim == 2, f"losses must be an array [run, person], got shape {values.shape}.")
+    require(
+        len(values) >= LEAST_RUNS, f"losses of at least {LEAST_RUNS} runs are needed, got {len(values)}; train more."
+    )
+    require(not np.isnan(values).any(), "losses must not be NaN.")
+    gain, count = _gain(values), values.shape[1]
+    most = 1.0 if _beyond(values, largest_loss).size or largest_loss is None else -float(np.expm1(-largest_loss))
+    lower, upper = betting_interval(np.minimum(gain, most), confidence, together=count, largest=most)
+    test = _self_test(values, curve)
+    who = np.arange(count) if people is None else np.asarray(people)
+    alarms = _alarms(values, gain, test, curve, largest_loss)
+    return SampledLoss(
+        who, gain.mean(0), lower, upper, kind, confidence, relation, attacker, alarms, values, test
+    )  # fmt: skip
+
+
+def _gain(losses: np.ndarray) -> np.ndarray:
+    """Return (1 − e^−L)₊, values in [0, 1]."""
+    gain: np.ndarray = -np.expm1(-np.maximum(losses, 0.0))
+    return gain
+
+
+def _first_below(grid: np.ndarray, values: list[np.ndarray], limit: float) -> np.ndarray:
+    """Return the first grid point from which on values [grid, person] stay at most at the limit; infinite for none."""
+    above = np.array(values) > limit
+    after = np.where(above.any(0), len(grid) - np.argmax(above[::-1], axis=0), 0)
+    return np.append(grid, np.inf)[after]
+
+
+def _self_test(losses: np.ndarray, curve: TradeOff | None) -> SelfTest:
+    """Return the self-test at the confidence of alarms: half of the error for the mean over people, half for each."""
+    cap, least = _cap(len(losses), curve)
+    values, level = np.exp(np.minimum(-losses, np.log(cap))), (1 + ALARM) / 2
+    together = values.mean(1)
+    low, high = (float(one) for one in betting_interval(together, level, largest=cap))
+    lower, upper = betting_interval(values, level, together=values.shape[1], largest=cap)
+    wrong = np.flatnonzero((lower > 1 + _TOLERANCE) | (upper < least - _TOLERANCE))
+    holds = low <= 1 + _TOLERANCE and high >= least - _TOLERANCE and not len(wrong)
+    return SelfTest(Number(float(together.mean()), "statistical", low, high, level), least, cap, wrong, holds)
+
+
+def _cap(runs: int, curve: TradeOff | None) -> tuple[float, float]:
+    """Return what e^−L is capped at, and the least mean that it then has by the guarantee; the pair that sees most."""
+    if curve is None:
+        return 10.0, 0.0
+    taken = curve.delta(CAPS)
+    best = int(np.argmin(taken + 5 * np.exp(CAPS) / runs))
+    return float(np.exp(CAPS[best])), float(1 - taken[best])
+
+
+def _beyond(losses: np.ndarray, largest: float | None) -> np.ndarray:
+    """Return the people who have a loss beyond the pure ε."""
+    if largest is None:
+        return np.zeros(0, int)
+    return np.flatnonzero((np.abs(losses) > largest * (1 + _TOLERANCE) + _TOLERANCE).any(0))
+
+
+def _alarms(
+    losses: np.ndarray, gain: np.ndarray, test: SelfTest, curve: TradeOff | None, largest: float | None
+) -> tuple[str, ...]:
+    """Return what must not be overlooked: the training is not what its guarantee assumes."""
+    found = [] if test.holds else [f"The privacy losses contradict themselves. {test.sentence}"]
+    beyond = _beyond(losses, largest)
+    if beyond.size:
+        worst = float(np.abs(losses).max())
+        found.append(
+            f"The released models of {beyond.size:,} people are up to e^{worst:.3g} times likelier or less likely "
+            f"because of them, and ε = {largest:.4g} allows e^{largest:.4g}: the calibration is wrong."
+        )
+    if curve is not None:
+        lower = betting_interval(gain, ALARM, together=gain.shape[1])[0]
+        limit = float(curve.advantage) * (1 + _TOLERANCE)
+        if np.any(lower > limit):
+            found.append(
+                f"The best attack on {int((lower > limit).sum()):,} people surely has an advantage of up to "
+                f"{lower.max():.3g}, and the guarantee allows {limit:.3g}: noise or clipping is not what it assumes."
+            )
+    return tuple(found)

@@ -1,0 +1,97 @@
+"""What another privacy level, already trained, would change: what it gains, what it costs, whether that is decided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from seedscope.core import Number
+from seedscope.mechanisms import Guarantee
+
+
+class Compared(Protocol):
+    """What is compared of a privacy level."""
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+
+    @property
+    def proved_epsilon(self) -> float | None:
+        """The guaranteed ε, None without one."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The whole guarantee."""
+
+    @property
+    def accuracy(self) -> Number:
+        """The share of test people decided rightly."""
+
+    @property
+    def arbitrary_share(self) -> Number:
+        """The share of test people whose decision hangs on chance."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A change that one could make: what it gains, what it costs; undecided where intervals overlap."""
+
+    remedy: str
+    gains: tuple[str, ...]
+    costs: tuple[str, ...]
+    decided: bool
+
+
+def advice(levels: Sequence[Compared], chosen: int) -> list[Advice]:
+    """Return what each other level would change against the chosen one; those that change nothing are left out."""
+    here = levels[chosen]
+    found = [_against(here, other) for place, other in enumerate(levels) if place != chosen]
+    return [one for one in found if one.gains or one.costs]
+
+
+def _against(here: Compared, there: Compared) -> Advice:
+    """Return what one level would change against another."""
+    changes = [
+        _share("decided arbitrarily", here.arbitrary_share, there.arbitrary_share, smaller_is_better=True),
+        _share("decided rightly", here.accuracy, there.accuracy, smaller_is_better=False),
+        _protection(here, there),
+    ]
+    known = [one for one in changes if one is not None]
+    gains = tuple(text for text, better, _ in known if better)
+    costs = tuple(text for text, better, _ in known if not better)
+    return Advice(f"Use {there.label} instead of {here.label}", gains, costs, all(sure for *_, sure in known))
+
+
+def _share(what: str, here: Number, there: Number, smaller_is_better: bool) -> tuple[str, bool, bool] | None:
+    """Return in words how a share of people changes, whether for the better, and whether intervals are apart."""
+    first, second = f"{100 * float(here):.1f} %", f"{100 * float(there):.1f} %"
+    if first == second:
+        return None
+    better = (float(there) < float(here)) == smaller_is_better
+    apart = _ends(here)[1] < _ends(there)[0] or _ends(there)[1] < _ends(here)[0]
+    return f"{second} instead of {first} are {what}", better, apart
+
+
+def _ends(number: Number) -> tuple[float, float]:
+    """Return a number's interval, itself where it has none."""
+    value = float(number)
+    return (value if number.lower is None else number.lower), (value if number.upper is None else number.upper)
+
+
+def _protection(here: Compared, there: Compared) -> tuple[str, bool, bool] | None:
+    """Return how the guaranteed limit of any attack's advantage changes, rounded up."""
+    limits = [_limit(one.proved_epsilon, one.guarantee.delta) for one in (there, here)]
+    if None in limits or limits[0] == limits[1]:
+        return None
+    better = (there.proved_epsilon or 0) < (here.proved_epsilon or 0)
+    return f"no attack gains more than {limits[0]} % over guessing, instead of {limits[1]} %", better, True
+
+
+def _limit(epsilon: float | None, delta: float) -> int | None:
+    """Return the most that an attack can gain over guessing in percent, (e^ε − 1 + 2δ)/(e^ε + 1), rounded up."""
+    if epsilon is None:
+        return None
+    return min(100, math.ceil(100 * (math.tanh(epsilon / 2) + 2 * delta / (math.exp(min(epsilon, 700)) + 1))))

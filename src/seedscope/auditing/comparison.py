@@ -1,0 +1,269 @@
+"""Mechanisms side by side at the same proved risk: what each of them costs in accuracy and in arbitrary decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seedscope.accounting import Risk
+from seedscope.analyses import multiplicity
+from seedscope.auditing.levels import ARBITRARY
+from seedscope.core import RELATION_WORDS, Number, Relation, require, require_count, unknown_name
+from seedscope.datasets import Dataset, FittedScaling, default_scaling
+from seedscope.execution import train
+from seedscope.mechanisms import (
+    DPSGD,
+    Conditions,
+    GaussianObjectivePerturbation,
+    Mechanism,
+    ObjectivePerturbation,
+    OutputPerturbation,
+)
+from seedscope.numerics import mean_interval
+from seedscope.planning import Grid, Records
+
+if TYPE_CHECKING:
+    from seedscope.storage import Ensemble
+
+Done = Callable[[int, int], None]  # told how many models are trained, and of how many
+CONFIDENCE = 0.95
+NO_PRIVACY = "no privacy"
+TITLES = {
+    NO_PRIVACY: "no privacy (ε = ∞)",
+    "gaussian-objective": "objective perturbation, Gaussian",
+    "objective": "objective perturbation, pure ε",
+    "output": "output perturbation",
+    "dpsgd": "DP-SGD",
+}
+PRIVATE = tuple(TITLES)[1:]
+LARGEST_EPSILON = 50.0
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One mechanism at the common risk: what is guaranteed, and what its models are worth.
+
+    `advantage_upper` bounds every membership attack on anyone, the most exposed person included. `accuracy` is the mean
+    over re-trainings, its interval that of people like the test people; `disagreement` the test people's mean.
+    """
+
+    name: str
+    mechanism: Mechanism
+    epsilon: Number | None
+    delta: float
+    advantage_upper: Number | None
+    accuracy: Number
+    disagreement: Number
+    arbitrary_share: Number
+
+    @property
+    def title(self) -> str:
+        """The name for people to read."""
+        return TITLES[self.name]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        numbers = ("epsilon", "advantage_upper", "accuracy", "disagreement", "arbitrary_share")
+        found: dict[str, Number | None] = {name: getattr(self, name) for name in numbers}
+        plain = {name: None if one is None else one.as_dict() for name, one in found.items()}
+        mechanism = self.mechanism.describe()
+        return {"name": self.name, "title": self.title, "delta": self.delta, **plain, "mechanism": mechanism}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The contenders at one risk under one neighbour relation, the one without privacy first."""
+
+    data: str
+    relation: Relation
+    risk: str
+    models: int
+    contenders: tuple[Contender, ...]
+    left_out: Mapping[str, str]
+
+    @property
+    def recommended(self) -> Contender:
+        """The most accurate private one; of those as accurate within their intervals, the least arbitrary."""
+        private = [one for one in self.contenders if one.name != NO_PRIVACY]
+        best = max(private, key=lambda one: one.accuracy.value)
+        near = [one for one in private if one.accuracy.value >= (best.accuracy.lower or 0.0)]
+        return min(near, key=lambda one: one.disagreement.value)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What follows, in words: the recommendation, what privacy costs, and what having looked costs."""
+        best, free = self.recommended, self.contenders[0]
+        private = len(self.contenders) - 1
+        lost = 100 * (free.accuracy.value - best.accuracy.value)
+        return (
+            f"Best at {self.risk}: {best.title}, accuracy {100 * best.accuracy.value:.1f} %, "
+            f"mean disagreement {best.disagreement.value:.3f}.",
+            f"Privacy costs {lost:.1f} points of accuracy here.",
+            f"The price of having looked: this table is not private. Who trains all {private} privately and releases "
+            f"the best one spends {private} times the ε and δ on everybody (or trains each at 1/{private} of them). A "
+            "mechanism that is fixed before the data are looked at costs nothing more: without other knowledge take "
+            f"{TITLES['gaussian-objective']}.",
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "data": self.data, "relation": RELATION_WORDS[self.relation], "risk": self.risk, "models": self.models,
+            "contenders": [one.as_dict() for one in self.contenders], "recommended": self.recommended.name,
+            "sentences": list(self.sentences), "left_out": dict(self.left_out),
+        }  # fmt: skip
+
+
+def compare(
+    data: Dataset,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    advantage: float | None = None,
+    true_positive_rate: float | None = None,
+    false_positive_rate: float | None = None,
+    relation: Relation = "add_or_remove",
+    mechanisms: Iterable[str] = PRIVATE,
+    models: int = 200,
+    seed: int = 0,
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    progress: Callable[[str], Done | None] | None = None,
+) -> Comparison:
+    """Return mechanisms trained on the same data at the same proved risk, and beside them no privacy at all.
+
+    Args:
+        data: of two or more classes.
+        epsilon, delta: the common guarantee; ε = 1 unless another risk is given, δ = 1/N².
+        advantage: instead, what no membership attack may exceed.
+        true_positive_rate, false_positive_rate: instead, what no attack may reach at this rate of false alarms.
+        relation: the neighbours of *every* guarantee; DP-SGD is compared where one is added or removed.
+        mechanisms: names, of "gaussian-objective", "objective", "output", "dpsgd".
+        models: re-trainings of each.
+        seed: the root seed.
+        store: a folder of the models; without one they are kept in memory.
+        progress: called with each mechanism's name, gives what is told how many models are done.
+
+    >>> import seedscope as ss
+    >>> found = ss.compare(ss.load("breast-cancer"), epsilon=2, mechanisms=["gaussian-objective"], models=20, jobs=1)
+    >>> found.recommended.name, found.contenders[0].epsilon is None
+    ('gaussian-objective', True)
+    """
+    require_count("models", models, at_least=2)
+    scaling = default_scaling(data).fit(data)
+    conditions = Conditions.of(data, scaling)
+    wanted = _wanted(mechanisms)
+    left_out = _left_out(wanted, relation)
+    risk = None if advantage is None and true_positive_rate is None and false_positive_rate is None else Risk(
+        advantage, true_positive_rate, false_positive_rate
+    )  # fmt: skip
+    require(risk is None or epsilon is None, "compare takes either epsilon or another risk, not both.")
+    aim = Aim(1.0 if epsilon is None else epsilon, conditions.examples**-2 if delta is None else delta, risk, relation)
+    chosen = {name: aim.mechanism(name, conditions) for name in wanted if name not in left_out}
+    require(len(chosen) > 0, f"no mechanism is left to compare: {'; '.join(left_out.values())}.")
+    contenders = [
+        _contender(name, data, scaling, one, models, seed, store, jobs, progress(name) if progress else None)
+        for name, one in {NO_PRIVACY: ObjectivePerturbation(inf), **chosen}.items()
+    ]
+    return Comparison(data.name, relation, str(aim), models, tuple(contenders), left_out)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """The common risk: (ε, δ), or a limit of membership attacks at this δ."""
+
+    epsilon: float
+    delta: float
+    risk: Risk | None
+    relation: Relation
+
+    def mechanism(self, name: str, conditions: Conditions) -> Mechanism:
+        """Return the mechanism with the least noise that keeps the risk."""
+        if self.risk is None:
+            return self._at(name, self.epsilon, conditions)
+        if name == "dpsgd":
+            return DPSGD.public(conditions, delta=self.delta, risk=self.risk)
+        return self._at(name, self._largest_epsilon(name, conditions), conditions)
+
+    def _at(self, name: str, epsilon: float, conditions: Conditions) -> Mechanism:
+        """Return the mechanism at an ε."""
+        if name == "objective":
+            return ObjectivePerturbation(epsilon, relation=self.relation)
+        if name == "gaussian-objective":
+            return GaussianObjectivePerturbation(epsilon, self.delta, relation=self.relation)
+        if name == "output":
+            return OutputPerturbation(epsilon, self.delta, relation=self.relation)
+        return DPSGD.public(conditions, epsilon, self.delta)
+
+    def _largest_epsilon(self, name: str, conditions: Conditions) -> float:
+        """Return the largest ε, rounded down, at which the mechanism keeps the risk."""
+        low, high = 1e-6, LARGEST_EPSILON
+        for _ in range(40):
+            middle = float(np.sqrt(low * high))
+            curve = self._at(name, middle, conditions).trade_off(conditions)
+            kept = self.risk is not None and curve is not None and self.risk.met_by(curve)
+            low, high = (middle, high) if kept else (low, middle)
+        return low
+
+    def __str__(self) -> str:
+        return f"ε = {self.epsilon:g}, δ = {self.delta:.2g}" if self.risk is None else str(self.risk)
+
+
+def _wanted(mechanisms: Iterable[str]) -> list[str]:
+    """Return the names, each once, or raise at one that is not known."""
+    names = list(dict.fromkeys(mechanisms))
+    for name in names:
+        if name not in PRIVATE:
+            raise unknown_name("mechanism", name, PRIVATE)
+    return names
+
+
+def _left_out(names: list[str], relation: Relation) -> dict[str, str]:
+    """Return the mechanisms that cannot be compared, each with the reason."""
+    reason = "the noise of DP-SGD is calibrated for adding and removing a person; compare with add_or_remove"
+    return {"dpsgd": reason} if "dpsgd" in names and relation == "replace_one" else {}
+
+
+def _contender(
+    name: str, data: Dataset, scaling: FittedScaling, mechanism: Mechanism, models: int, seed: int,
+    store: str | Path | None, jobs: int | None, progress: Done | None,
+) -> Contender:  # fmt: skip
+    """Return a mechanism with what its trained models are worth."""
+    ensemble = train(
+        data, mechanism, grid=Grid(models, root_seed=seed), records=Records(probes=("test",)), jobs=jobs,
+        store=None if store is None else Path(store) / name.replace(" ", "-"), progress=progress,
+    )  # fmt: skip
+    return contender(name, ensemble)
+
+
+def contender(name: str, ensemble: Ensemble) -> Contender:
+    """Return what trained models of a mechanism are worth."""
+    found = multiplicity.multiplicity(ensemble, confidence=CONFIDENCE)
+    guarantee, conditions = ensemble.guarantee, ensemble.description.conditions
+    curve = None if guarantee.epsilon is None else ensemble.mechanism.trade_off(conditions)
+    shares = [float((one >= ARBITRARY).mean()) for one in (found.disagreement, found.lower, found.upper)]
+    return Contender(
+        name=name,
+        mechanism=ensemble.mechanism,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        advantage_upper=None if curve is None else curve.advantage,
+        accuracy=_accuracy(ensemble),
+        disagreement=found.mean,
+        arbitrary_share=Number(shares[0], "statistical", shares[1], shares[2], CONFIDENCE),
+    )
+
+
+def _accuracy(ensemble: Ensemble) -> Number:
+    """Return the mean accuracy over re-trainings; its interval is over the test people."""
+    scores = ensemble.scores.sel(neighbour=-1).isel(init=0).values
+    labels = ensemble.dataset.example_label.values
+    decided = scores.argmax(-1) if scores.ndim == 3 else (scores > 0.5).astype(int)
+    right = (decided == labels).mean(axis=0)
+    low, high = mean_interval(right, CONFIDENCE)
+    return Number(float(right.mean()), "estimate", max(0.0, float(low)), min(1.0, float(high)), CONFIDENCE)

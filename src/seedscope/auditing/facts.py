@@ -1,0 +1,182 @@
+"""What is known of one privacy level for a policy to judge: each quantity as a number with its kind, or None."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from seedscope.analyses.per_instance import epsilon_advantage
+from seedscope.auditing.groups import group_accuracy
+from seedscope.auditing.levels import ARBITRARY, Level
+from seedscope.auditing.records import person_places
+from seedscope.core import Number, SeedscopeError
+from seedscope.datasets import Dataset
+from seedscope.numerics import mean_interval
+
+Facts = dict[str, Number | None]
+COIN_TOSS = 0.6  # an agreement below which a decision is close to a coin toss
+MOST_CELLS = 3_000_000  # of the rows that logistic regression without privacy is fitted on
+
+
+def facts(level: Level, levels: Sequence[Level], plain: np.ndarray | float | None = None) -> Facts:
+    """Return what is known of a level.
+
+    Args:
+        level: of which.
+        levels: all levels of the audit: the most accurate is what privacy's price is at least compared with.
+        plain: without privacy, whether each test person is decided rightly; or the accuracy that somebody declares.
+    """
+    share, found = level.arbitrary_share, level.multiplicity
+    return {
+        **_privacy(level),
+        "arbitrary": share,
+        "arbitrary_people": Number(float((found.disagreement >= ARBITRARY).sum()), "estimate"),
+        "coin_tosses": Number(float((found.consensus_share < COIN_TOSS).sum()), "estimate"),
+        "retrainings": Number(float(found.models), "proved"),
+        "accuracy": group_accuracy(level.right, level.confidence),
+        **_balanced(level),
+        "accuracy_cost": _cost(level, levels, plain),
+    }
+
+
+def _privacy(level: Level) -> Facts:
+    """Return what is proved, what the attack achieved, and about whom nothing is known."""
+    tests, epsilon = level.membership, level.guarantee.epsilon
+    examples = level.ensemble.description.data.examples
+    return {
+        "epsilon": epsilon,
+        "delta_people": None if epsilon is None else Number(level.guarantee.delta * examples, "proved"),
+        "proved_advantage": proved_advantage(level),
+        "advantage": advantage(level),
+        "mean_advantage": None if tests is None else tests.set_advantage,
+        "epsilon_shown": None if tests is None else tests.set_epsilon_lower,
+        "unseen": unseen(level),
+    }
+
+
+def proved_advantage(level: Level) -> Number | None:
+    """Return the largest advantage that the guarantee allows, of the guarantee's kind; None without one."""
+    epsilon = level.guarantee.epsilon
+    if epsilon is None:
+        return None
+    curve = getattr(level, "trade_off", None)  # tighter than (ε, δ), where the mechanism has one
+    value = float(epsilon_advantage(epsilon.value, level.guarantee.delta)) if curve is None else float(curve.advantage)
+    return Number(value, epsilon.kind)
+
+
+def advantage(level: Level) -> Number | None:
+    """Return the most exposed person's advantage with the best bounds there are; None where nothing is known.
+
+    From above: what is proved, or the privacy loss of everybody, or our attack on those attacked. From below: what was
+    shown of anybody. Only what is proved counts as a proof: an ε that presumes public scaling bounds nothing here.
+    """
+    seen, proof = _seen(level), proved_advantage(level)
+    upper = [proof.value] if proof is not None and proof.kind == "proved" else []
+    if seen is None:
+        return Number(upper[0], "proved", 0.0, upper[0], note="by the proof alone") if upper else None
+    value, low, high, note = seen
+    if upper and upper[0] < high:
+        high, note = upper[0], f"{note}, and by the proof"
+    value, low = min(value, high), min(low, high)
+    return Number(value, "statistical", low, high, level.confidence, note)
+
+
+def _seen(level: Level) -> tuple[float, float, float, str] | None:
+    """Return the largest advantage that was seen, its bounds for all people at once, and of whom it is."""
+    loss = _loss(level)
+    if loss is not None:
+        ends = (float(np.max(one)) for one in (loss.advantage, loss.advantage_lower, loss.advantage_upper))
+        return *ends, f"any attack on each of {len(loss.people):,} people"  # type: ignore[return-value]
+    if level.membership is None:
+        return None
+    lower, upper = level.membership.advantage_bounds
+    people = f"our attack on {len(lower):,} people"
+    return float(max(level.membership.advantage.max(), 0)), float(max(lower.max(), 0)), float(upper.max()), people
+
+
+def _loss(level: Level) -> Any:
+    """Return everybody's privacy loss where it bounds something: no estimate, and not if its self-test fails."""
+    loss: Any = getattr(level, "privacy_loss", None)
+    if loss is None or loss.kind == "estimate":
+        return None
+    tested = getattr(loss, "self_test", None)
+    return loss if tested is None or tested.holds else None
+
+
+def unseen(level: Level) -> Number | None:
+    """Return the largest share of people who may be more exposed than everybody whom the bounds are about.
+
+    Nobody, where a proof or the privacy loss of everybody has the bound. After an attack on n people drawn at random,
+    1 − (1 − confidence)^(1/n): were more of all people worse off, one of them would have been among the n. Of people
+    who were chosen by name nothing follows for others. Of models from elsewhere those attacked are taken for everybody.
+    """
+    bound, proof, loss = advantage(level), proved_advantage(level), _loss(level)
+    if bound is None:
+        return None
+    trained_on = level.ensemble.description.data.examples
+    by_proof = proof is not None and proof.kind == "proved" and bound.upper is not None and proof.value <= bound.upper
+    count, drawn = (len(level.audited), level.drawn) if loss is None else (len(loss.people), 0)
+    if level.attacked_elsewhere and not by_proof:
+        return Number(0.0, "estimate", note=f"the {count:,} people attacked are taken for everybody trained on")
+    if by_proof or count >= trained_on:
+        return Number(0.0, "proved" if by_proof else "statistical", confidence=None if by_proof else level.confidence)
+    share = 1 - (1 - level.confidence) ** (1 / drawn) if drawn else 1 - count / trained_on
+    note = f"{count:,} of {trained_on:,} people attacked"
+    return Number(share, "statistical", 0.0, share, level.confidence, note)
+
+
+def _balanced(level: Level) -> Facts:
+    """Return the accuracy with every class counting the same, and how far that is above deciding for one class."""
+    labels = level.ensemble.dataset["person_label"].values[level.tested]
+    classes = np.unique(labels)
+    each = 1 - (1 - level.confidence) / len(classes)
+    recalls = [group_accuracy(level.right[labels == one], each) for one in classes]
+    ends = [np.mean([getattr(one, end) for one in recalls]) for end in ("value", "lower", "upper")]
+    value, low, high = (float(end) for end in ends)
+    chance = 1 / len(level.ensemble.description.data.classes)
+    return {
+        "balanced_accuracy": Number(value, "statistical", low, high, level.confidence),
+        "above_majority": Number(value - chance, "statistical", low - chance, high - chance, level.confidence),
+    }
+
+
+def _cost(level: Level, levels: Sequence[Level], plain: np.ndarray | float | None) -> Number | None:
+    """Return how much accuracy privacy costs; None where nothing without privacy is known."""
+    if plain is None:
+        return None
+    if isinstance(plain, float | int):
+        return Number(float(plain) - float(level.right.mean()), "estimate", note="of what was declared")
+    best = max(levels, key=lambda one: float(one.right.mean()))
+    reference = plain if plain.mean() >= best.right.mean() else best.right
+    lost = reference - level.right
+    low, high = (float(end) for end in mean_interval(lost, level.confidence))
+    whose = "logistic regression" if reference is plain else best.label
+    note = f"of {100 * reference.mean():.1f} % by {whose}"
+    return Number(float(lost.mean()), "estimate", low, high, level.confidence, note)
+
+
+def decided_without_privacy(data: Dataset | None, people: np.ndarray) -> np.ndarray | None:
+    """Return whether logistic regression without privacy decides rightly about each test person; None without data.
+
+    scikit-learn's own defaults on standardised features: what whoever cares for no privacy would try first. Of very
+    large data a part is used.
+    """
+    if data is None:
+        return None
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    features, labels = data.base.features, data.base.labels
+    flat = features.reshape(len(features), -1)
+    rows = np.random.default_rng(0).permutation(len(flat))[: max(1000, MOST_CELLS // flat.shape[1])]
+    scaler = StandardScaler().fit(flat[rows])
+    try:
+        model = LogisticRegression(max_iter=300).fit(scaler.transform(flat[rows]), labels[rows])
+    except ValueError as error:
+        raise SeedscopeError(f"logistic regression without privacy cannot be fitted: {error}.") from error
+    test = data.test.features.reshape(len(data.test.labels), -1)
+    right = model.predict(scaler.transform(test)) == data.test.labels
+    place = {person: k for k, person in enumerate(person_places(data, data.test).tolist())}
+    return np.array([right[place[person]] for person in people.tolist()], float)

@@ -1,0 +1,332 @@
+"""One privacy level of an audit: what each analysis finds in one ensemble, or the reason why it was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from seedscope.accounting import TradeOff
+from seedscope.analyses.intrinsic import IntrinsicPrivacy, intrinsic_privacy
+from seedscope.analyses.membership import LEAST_SEEDS, MembershipTests, likelihood_ratio_tests
+from seedscope.analyses.multiplicity import GroupDisagreement, Multiplicity, multiplicity
+from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_positive_rate, per_instance_privacy
+from seedscope.analyses.privacy_loss import PrivacyLoss, everybody
+from seedscope.auditing.records import Reconstruction, reconstruction
+from seedscope.auditing.sandwich import Sandwich, make_sandwich
+from seedscope.core import BASE, Number, Relation, SeedscopeError, require
+from seedscope.datasets import Dataset
+from seedscope.execution import stand_ins_of
+from seedscope.mechanisms import Guarantee
+from seedscope.numerics import mean_interval
+from seedscope.storage import Ensemble
+
+Found = TypeVar("Found")
+ARBITRARY = 0.5  # a disagreement from here on: two re-trainings decide differently at least one time in four
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An analysis that was not run, and why."""
+
+    analysis: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """What was found at one privacy level.
+
+    `tested` are the places on the person axis of the test people, `audited` of the people whose membership was
+    attacked. The arrays of `multiplicity` follow the former, of `membership` and `audited_multiplicity` the latter.
+    `accuracies` has one entry for each model, `right` for each test person: the share of models that decide rightly.
+    `drawn` of the people audited were drawn at random, the others chosen by name.
+    `per_instance`, `privacy_loss` (the best possible attack on each) and `reconstruction` name their own people.
+    """
+
+    label: str
+    ensemble: Ensemble
+    tested: np.ndarray
+    multiplicity: Multiplicity
+    accuracies: np.ndarray
+    right: np.ndarray
+    audited: np.ndarray
+    drawn: int
+    audited_multiplicity: Multiplicity | None
+    membership: MembershipTests | None
+    intrinsic: IntrinsicPrivacy | None
+    per_instance: PerInstancePrivacy | None
+    reconstruction: Reconstruction | None
+    attack_relation: Relation
+    left_out: tuple[LeftOut, ...]
+    stores: tuple[str, ...]
+    models: int
+    confidence: float
+    privacy_loss: PrivacyLoss | None = None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The mechanism's guarantee, as the ensemble describes it."""
+        return self.ensemble.guarantee
+
+    @property
+    def proved_epsilon(self) -> float | None:
+        """The ε that is proved for what is trained; None without one, or where it would need public preprocessing."""
+        return self.claimed_epsilon if self.guarantee.is_proved else None
+
+    @property
+    def claimed_epsilon(self) -> float | None:
+        """The guarantee's ε, be it proved or an estimate, or None."""
+        epsilon = self.guarantee.epsilon
+        return None if epsilon is None else epsilon.value
+
+    @property
+    def attacked_elsewhere(self) -> bool:
+        """Whether the models without people were trained elsewhere, so that nobody knows who else was trained on."""
+        return "losses_without" in self.ensemble.dataset
+
+    @property
+    def accuracy(self) -> Number:
+        """The mean test accuracy over re-trainings, with its interval."""
+        low, high = mean_interval(self.accuracies, self.confidence)
+        mean = float(self.accuracies.mean())
+        return Number(mean, "estimate", max(0.0, float(low)), min(1.0, float(high)), self.confidence)
+
+    @property
+    def arbitrary_share(self) -> Number:
+        """The share of test people whose decision is arbitrary; its interval holds for all of them at once."""
+        found = self.multiplicity
+        shares = [float((one >= ARBITRARY).mean()) for one in (found.disagreement, found.lower, found.upper)]
+        return Number(shares[0], "statistical", shares[1], shares[2], self.confidence)
+
+    @property
+    def contestable_epsilon(self) -> float | None:
+        """The guarantee's ε that the attack can be held against: only where both are about the same relation."""
+        same = self.attack_relation == self.guarantee.relation
+        return self.claimed_epsilon if same else None
+
+    @cached_property
+    def sandwich(self) -> Sandwich | None:
+        """What the attack proves against what is proved or accounted from above; None where nobody was attacked."""
+        if self.membership is None:
+            return None
+        words = self.attack_relation.replace("_", "-")
+        return make_sandwich(
+            self.membership, self.contestable_epsilon, self.per_instance, self.audited, words, self.guarantee.assumes
+        )
+
+    @cached_property
+    def trade_off(self) -> TradeOff | None:
+        """What any membership attack can achieve at most by the guarantee; None where nothing is proved."""
+        if self.guarantee.epsilon is None:
+            return None
+        return self.ensemble.mechanism.trade_off(self.ensemble.description.conditions)
+
+    @property
+    def exceeds_proof(self) -> bool:
+        """Whether an attack proved more than an upper bound allows: then the training has a bug."""
+        return self.sandwich is not None and bool(self.sandwich.broken)
+
+    def true_positive_limit(self, false_positive_rate: np.ndarray) -> np.ndarray | None:
+        """Return the largest true-positive rates that the guarantee permits; None where nothing is proved."""
+        if self.contestable_epsilon is None:
+            return None
+        return epsilon_true_positive_rate(self.contestable_epsilon, self.guarantee.delta, false_positive_rate)
+
+
+def examine(
+    base: Ensemble,
+    shadows: Ensemble | None = None,
+    *,
+    label: str = "",
+    data: Dataset | None = None,
+    confidence: float = 0.95,
+) -> Level:
+    """Return what the analyses find in one ensemble; `shadows` holds the neighbours where they were trained apart."""
+    require("scores" in base.dataset, "an audit needs recorded scores; train with Records(probes=…).")
+    left_out: list[LeftOut] = []
+    attacked = base if shadows is None else shadows
+    tested, scores, labels = scored(base, "test")
+    right = _right(scores, labels)
+    audited, membership = _membership(attacked, confidence, left_out)
+    ensembles = [base] if shadows is None else [base, shadows]
+    return Level(
+        label=label or level_labels([base])[0],
+        ensemble=base,
+        tested=tested,
+        multiplicity=doubled_chance(
+            multiplicity(
+                scores,
+                labels,
+                _groups(base, tested),
+                confidence=confidence,
+                latest=base.latest,
+                stand_ins=None if data is None else stand_ins_of(base, data),
+            )
+        ),
+        accuracies=right.mean(1),
+        right=right.mean(0),
+        audited=audited,
+        drawn=0
+        if "losses_without" in attacked.dataset
+        else max(0, len(audited) - len(attacked.description.grid.people)),
+        audited_multiplicity=_multiplicity_of_audited(attacked, membership, confidence),
+        membership=membership,
+        intrinsic=_intrinsic(attacked, left_out),
+        per_instance=_tried(
+            "ε of each person", left_out, lambda: per_instance_privacy(_at_hand(attacked), confidence=confidence)
+        ),
+        privacy_loss=_tried(
+            "the best possible attack on everybody",
+            left_out,
+            lambda: everybody(base, data=data, confidence=confidence),
+        ),
+        reconstruction=_tried("reconstruction", left_out, lambda: reconstruction(base, data)),
+        attack_relation=attacked.relation,
+        left_out=tuple(left_out),
+        stores=tuple(str(one.path) for one in ensembles if one.path),
+        models=sum(
+            one.dataset.sizes["seed"] * one.dataset.sizes["neighbour"] * len(one.dataset["init"]) for one in ensembles
+        ),
+        confidence=confidence,
+    )
+
+
+def scored(ensemble: Ensemble, part: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the people of a part, the base models' scores [model, person(, class)] and the labels."""
+    chosen = np.flatnonzero(ensemble.texts("example_part") == part)
+    require(len(chosen), f"an audit needs scores on {part!r}; add it to Records(probes=…) and train again.")
+    here = ensemble.dataset.isel(example=chosen, init=-1).sel(neighbour=BASE)
+    return here["example_person"].values, _last_step(here["scores"]).values, here["example_label"].values
+
+
+def _multiplicity_of_audited(
+    ensemble: Ensemble, membership: MembershipTests | None, confidence: float
+) -> Multiplicity | None:
+    """Return the multiplicity of the people whose membership was attacked, by the models that have them."""
+    if membership is None:
+        return None
+    scores = scored(ensemble, "neighbour")[1]
+    return doubled_chance(multiplicity(scores, confidence=confidence, latest=ensemble.latest))
+
+
+def doubled_chance(found: Multiplicity) -> Multiplicity:
+    """Return the multiplicity with disagreement as twice the chance that two re-trainings differ, for any classes.
+
+    Beyond two classes the one-vs-rest mean is (4/K)·P(f ≠ f'), so that "1 is a coin toss" would not hold.
+    """
+    factor = found.classes / 2
+    if factor == 1:
+        return found
+    groups = {
+        name: replace(one, groups=tuple(_scaled_group(group, factor) for group in one.groups))
+        for name, one in found.groups.items()
+    }
+    scaled = {name: factor * getattr(found, name) for name in ("disagreement", "lower", "upper")}
+    return replace(found, mean=_scaled(found.mean, factor), groups=groups, **scaled)
+
+
+def _scaled_group(group: GroupDisagreement, factor: float) -> GroupDisagreement:
+    """Return a group's numbers times a factor."""
+    population = None if group.population is None else _scaled(group.population, factor)
+    return replace(group, disagreement=_scaled(group.disagreement, factor), population=population)
+
+
+def _scaled(number: Number, factor: float) -> Number:
+    """Return a number and its interval times a factor."""
+    lower, upper = (None if end is None else factor * end for end in (number.lower, number.upper))
+    return replace(number, value=factor * number.value, lower=lower, upper=upper)
+
+
+def _groups(ensemble: Ensemble, people: np.ndarray) -> dict[str, np.ndarray]:
+    """Return each group attribute's value for these people."""
+    names = ensemble.description.data.groups
+    return {name: ensemble.texts(f"group_{k}")[people] for k, name in enumerate(names)}
+
+
+def _right(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return whether each model decides rightly about each person, [model, person]."""
+    predicted = scores > 0.5 if scores.ndim == 2 else scores.argmax(-1)
+    right: np.ndarray = predicted == labels
+    return right
+
+
+def _membership(
+    ensemble: Ensemble, confidence: float, left_out: list[LeftOut]
+) -> tuple[np.ndarray, MembershipTests | None]:
+    """Return the people whose membership was attacked, and the attacks, from models with and without each."""
+    seeds = ensemble.dataset.sizes["seed"]
+    apart = ensemble.dataset.sizes["neighbour"] > 1 or "losses_without" in ensemble.dataset
+    part = ensemble.texts("example_part")
+    nobody = np.zeros(0, int)
+    if not apart or not (part == "neighbour").any():
+        left_out.append(LeftOut("membership", "no models without a person were trained; train with neighbours."))
+        return nobody, None
+    if seeds < LEAST_SEEDS:
+        left_out.append(LeftOut("membership", f"{seeds} seeds are too few, {LEAST_SEEDS} are needed; train more."))
+        return nobody, None
+    with_losses, without_losses = paired_losses(ensemble)
+    delta = ensemble.guarantee.delta
+    tests = likelihood_ratio_tests(with_losses, without_losses, confidence=confidence, delta=delta)
+    return ensemble.dataset["example_person"].values[part == "neighbour"], tests
+
+
+def paired_losses(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
+    """Return losses [seed, person] on each neighbour's row: of models with that row, and of models without it."""
+    dataset = ensemble.dataset
+    own = np.flatnonzero(ensemble.texts("example_part") == "neighbour")
+    if "losses_without" in dataset:  # models without each person were not kept on a grid of their own
+        here = dataset.isel(init=-1, example=own)
+        return here["losses"].isel(neighbour=0).values, here["losses_without"].values
+    losses = _last_step(dataset["losses"].isel(init=-1)).isel(example=own).values  # [seed, neighbour, person]
+    person = np.arange(len(own))
+    return losses[:, 0], losses[:, person + 1, person]
+
+
+def _intrinsic(ensemble: Ensemble, left_out: list[LeftOut]) -> IntrinsicPrivacy | None:
+    """Return the intrinsic privacy of plain SGD, or None with the reason."""
+    mechanism = ensemble.mechanism
+    if mechanism.adds_noise:
+        left_out.append(LeftOut("intrinsic privacy", f"it is about plain SGD; {mechanism.name} adds noise of its own."))
+        return None
+    if not mechanism.records_weights:
+        left_out.append(
+            LeftOut("intrinsic privacy", f"it is about plain SGD's weights; of {mechanism.name} none are known.")
+        )
+        return None
+    return _tried("intrinsic privacy", left_out, lambda: intrinsic_privacy(ensemble))
+
+
+def _tried(analysis: str, left_out: list[LeftOut], run: Callable[[], Found]) -> Found | None:
+    """Return what an analysis finds, or None with the reason that it gives for refusing."""
+    try:
+        return run()
+    except SeedscopeError as error:
+        left_out.append(LeftOut(analysis, str(error)))
+        return None
+
+
+def _at_hand(ensemble: Ensemble) -> Ensemble:
+    """Return the ensemble with its gradient norms in memory: they are gone through person by person."""
+    if "gradient_norms" not in ensemble.dataset:
+        return ensemble
+    return replace(ensemble, dataset=ensemble.dataset.assign(gradient_norms=ensemble.dataset["gradient_norms"].load()))
+
+
+def _last_step(records: Any) -> Any:
+    """Return the records at the last checkpoint."""
+    return records.isel(step=-1) if "step" in records.dims else records
+
+
+def level_labels(ensembles: Sequence[Ensemble]) -> list[str]:
+    """Return the levels' names: each its ε, with as many digits as tell them apart, or its mechanism without one."""
+    epsilons = [one.guarantee.epsilon for one in ensembles]
+    known = {float(one) for one in epsilons if one is not None}
+    digits = next(n for n in range(4, 18) if len({f"{one:.{n}g}" for one in known}) == len(known))
+    return [
+        ensemble.mechanism.name if epsilon is None else f"ε = {epsilon.value:.{digits}g}"
+        for ensemble, epsilon in zip(ensembles, epsilons, strict=True)
+    ]

@@ -1,0 +1,141 @@
+"""Person by person: one row for everybody, with what each analysis says about them at each level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seedscope.auditing.levels import Level
+from seedscope.numerics import mean_ranks
+
+if TYPE_CHECKING:
+    import pandas
+
+DECISIONS = {
+    "predicted": "consensus",
+    "agreement": "consensus_share",
+    "disagreement": "disagreement",
+    "disagreement_lower": "lower",
+    "disagreement_upper": "upper",
+}
+UPPER = ("epsilon_upper", "epsilon_statistical", "epsilon_estimate")  # proved for anybody; each person's own
+ATTACKS = {"epsilon_lower": "epsilon_lower_together", "membership_advantage": "advantage"}
+BEST_ATTACK = ("advantage", "advantage_lower", "advantage_upper")  # of the best possible attack, for all at once
+RECONSTRUCTION = ("reconstruction", "reconstruction_bayes")  # of unbiased guesses; of any that know the average
+RANKED = {  # column: whether its largest value, or its smallest, has rank 1: the most exposed person's
+    "disagreement": True,
+    "membership_advantage": True,
+    "epsilon_lower": True,
+    "epsilon_estimate": True,
+    "advantage": True,
+    "reconstruction": False,
+}
+SHOWN = 5000
+EXTREMES = 200  # of each kind, shown whatever the rest
+
+
+def columns(level: Level) -> dict[str, np.ndarray]:
+    """Return one level's columns over the whole person axis; NaN where an analysis says nothing about a person."""
+    size = level.ensemble.dataset.sizes["person"]
+    found = {name: np.full(size, np.nan) for name in (*DECISIONS, *UPPER, *ATTACKS, *BEST_ATTACK, *RECONSTRUCTION)}
+    for people, one in [(level.tested, level.multiplicity), (level.audited, level.audited_multiplicity)]:
+        for name, attribute in DECISIONS.items() if one is not None else ():
+            found[name][people] = getattr(one, attribute)
+        if one is not None:  # the unbiased estimate can be a little above what any truth can be
+            found["disagreement"][people] = np.minimum(one.disagreement, 2 - 2 / one.classes)
+    if level.membership is not None:
+        for name, attribute in ATTACKS.items():
+            found[name][level.audited] = getattr(level.membership, attribute)
+    if level.claimed_epsilon is not None:
+        found["epsilon_upper"][level.ensemble.texts("person_part") == "train"] = level.claimed_epsilon
+    if level.per_instance is not None:
+        found["epsilon_estimate"][level.per_instance.people] = level.per_instance.epsilon
+        found["epsilon_statistical"][level.per_instance.people] = level.per_instance.epsilon_statistical
+    for name in BEST_ATTACK if level.privacy_loss is not None else ():
+        found[name][level.privacy_loss.people] = getattr(level.privacy_loss, name)  # type: ignore[union-attr]
+    if level.reconstruction is not None:
+        found["reconstruction"][level.reconstruction.people] = level.reconstruction.error_lower
+        if level.reconstruction.error_bayes is not None:
+            found["reconstruction_bayes"][level.reconstruction.people] = level.reconstruction.error_bayes
+    return found | {rank_name(name): _ranks(found[name], largest) for name, largest in RANKED.items()}
+
+
+def rank_name(column: str) -> str:
+    """Return the name of the column of a column's ranks."""
+    return f"rank_{'membership' if column == 'membership_advantage' else column}"
+
+
+def ranked(level: Level) -> dict[str, int]:
+    """Return among how many people each rank is."""
+    found = columns(level)
+    return {rank_name(name).removeprefix("rank_"): int(np.isfinite(found[name]).sum()) for name in RANKED}
+
+
+def individuals(levels: Sequence[Level]) -> pandas.DataFrame:
+    """Return a tidy table: for every privacy level, a row for every input row in the original order."""
+    import pandas
+
+    return pandas.concat([_at_level(level) for level in levels], ignore_index=True)
+
+
+def _at_level(level: Level) -> pandas.DataFrame:
+    """Return everybody's row at one privacy level."""
+    import pandas
+
+    ensemble = level.ensemble
+    classes = np.array(ensemble.description.data.classes)
+    table: dict[str, Any] = {
+        "id": ensemble.texts("person_id"),
+        "part": ensemble.texts("person_part"),
+        "label": classes[ensemble.dataset["person_label"].values],
+    }
+    for k, name in enumerate(ensemble.description.data.groups):
+        table[f"group_{name}"] = ensemble.texts(f"group_{k}")
+    kind = None if level.guarantee.epsilon is None else level.guarantee.epsilon.kind
+    claim = {"epsilon": level.claimed_epsilon, "epsilon_kind": kind, "delta": level.guarantee.delta}
+    table |= {"level": level.label, **claim}
+    for name, values in columns(level).items():
+        table[name] = _class_names(values, classes) if name == "predicted" else values
+    return pandas.DataFrame(table).astype({"epsilon": float})
+
+
+def shown_people(levels: Sequence[Level], limit: int = SHOWN) -> tuple[np.ndarray, str]:
+    """Return who is on the page, and how they were chosen: everybody scored, or the extremes and a random rest."""
+    audited = np.unique(np.concatenate([level.audited for level in levels]))
+    everybody = np.union1d(levels[0].tested, audited)
+    if len(everybody) <= limit:
+        return everybody, "Everybody who was scored: the test part and the people whose membership was attacked."
+    count = min(EXTREMES, limit // (4 * len(levels)))  # at least half of the page is left for the others
+    kept = np.unique(np.concatenate([audited, *(_extremes(level, count) for level in levels)]))
+    rest = np.random.default_rng(0).permutation(np.setdiff1d(everybody, kept))[: max(0, limit - len(kept))]
+    words = (
+        f"They are the {len(audited):,} people audited, the {count} most and the {count} least arbitrary at each "
+        f"level, and {len(rest):,} others drawn at random."
+    )
+    return np.sort(np.concatenate([kept, rest])), words
+
+
+def _extremes(level: Level, count: int) -> np.ndarray:
+    """Return this many test people whose decisions are the most, and as many whose are the least arbitrary."""
+    order = level.tested[np.argsort(-level.multiplicity.disagreement, kind="stable")]
+    return np.concatenate([order[:count], order[len(order) - count :]])
+
+
+def _ranks(values: np.ndarray, largest_first: bool = True) -> np.ndarray:
+    """Return ranks from 1, the largest (or smallest) value's, ties shared; NaN without a value, or if all are equal."""
+    known = np.isfinite(values)
+    ranks = np.full(len(values), np.nan)
+    if not known.any() or np.ptp(values[known]) == 0:
+        return ranks
+    ranks[known] = mean_ranks(-values[known] if largest_first else values[known])
+    return ranks
+
+
+def _class_names(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the names of class numbers, empty where there is none."""
+    known = np.isfinite(values)
+    names = np.full(len(values), "", dtype=object)
+    names[known] = classes[values[known].astype(int)]
+    return names

@@ -1,0 +1,72 @@
+"""The `seedscope` command: parse, call one public function, print."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import typer
+
+from seedscope.commands import data, ending, runs
+from seedscope.commands.abstain import abstain
+from seedscope.commands.account import account
+from seedscope.commands.audit import audit
+from seedscope.commands.compare import compare
+from seedscope.commands.data_options import with_table_options
+from seedscope.commands.dossier import card, dossier
+from seedscope.commands.options import in_own_words
+from seedscope.commands.plan import plan
+from seedscope.commands.release import release
+from seedscope.commands.report import report
+from seedscope.commands.reproduce import reproduce
+from seedscope.commands.train import train
+from seedscope.commands.unlearn import unlearn
+from seedscope.commands.verdict import verdict
+from seedscope.core import SeedscopeError, SeedscopeWarning, printable
+
+app = typer.Typer(
+    name="seedscope",
+    help="What the randomness of training hides, and what it decides: person by person.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for command in (
+    audit, compare, release, abstain, train, plan, account, unlearn, reproduce, report, verdict, dossier, card
+):  # fmt: skip
+    app.command()(in_own_words(with_table_options(command)))
+app.add_typer(data.app, name="data")
+app.add_typer(runs.app, name="runs")
+
+
+@app.callback(invoke_without_command=True)
+def version(show: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    """What the randomness of training hides, and what it decides: person by person."""
+    if show:
+        from seedscope import __version__  # start-up
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def one_line(message: Warning | str, category: type[Warning], *_: object, **__: object) -> str:
+    """Return a warning as a person wants to read it."""
+    told = printable(str(message))
+    return f"seedscope: {told}\n" if issubclass(category, SeedscopeWarning) else f"{category.__name__}: {told}\n"
+
+
+def main() -> None:
+    """Run a command; whatever ends it has its exit code and one sentence, never a traceback for a user's mistake."""
+    warnings.formatwarning = one_line
+    warnings.simplefilter("always", SeedscopeWarning)
+    os.environ.setdefault("NPROC", "1")  # this process trains small grids itself: single-threaded, as workers do
+    ending.listen_for_signals()
+    try:
+        app(standalone_mode=True)
+    except SeedscopeError as error:
+        ending.end(ending.exit_code(error), str(error))
+    except MemoryError:
+        ending.end(ending.OUT_OF_MEMORY, "out of memory; use fewer --jobs or less --memory, finished chunks are kept.")
+    except KeyboardInterrupt:
+        ending.end(ending.stopped_code(), "stopped.")

@@ -1,0 +1,114 @@
+"""`seedscope compare`: mechanisms at the same proved risk, and what each costs in accuracy and arbitrary decisions."""
+
+from __future__ import annotations
+
+import webbrowser
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from seedscope.commands import data_options, options
+from seedscope.core import Relation, model_progress
+
+if TYPE_CHECKING:
+    from seedscope.auditing import Comparison
+    from seedscope.core import Number
+
+CONTENDERS = ("gaussian-objective", "objective", "output", "dpsgd")
+Mechanism = Annotated[
+    list[str] | None, typer.Option(help=f"A mechanism to compare, of {', '.join(CONTENDERS)}; repeatable. Default all.")
+]
+
+
+def compare(
+    data: data_options.Data = "breast-cancer",
+    target: data_options.Target = None,
+    group: data_options.Group = None,
+    test: data_options.Test = None,
+    id: data_options.Id = None,
+    drop_missing: data_options.DropMissing = False,
+    epsilon: Annotated[float | None, typer.Option(help="The common ε; default 1.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The common δ; default 1/N².")] = None,
+    advantage: Annotated[float | None, typer.Option(help="Instead: any membership attack's largest advantage.")] = None,
+    tpr: Annotated[float | None, typer.Option(help="Instead: the largest true-positive rate, at --fpr.")] = None,
+    fpr: Annotated[float | None, typer.Option(help="The false-positive rate that --tpr is at.")] = None,
+    relation: Annotated[str, typer.Option(help="Neighbours: add_or_remove or replace_one.")] = "add_or_remove",
+    mechanism: Mechanism = None,
+    models: Annotated[int, typer.Option(help="Re-trainings of each mechanism.")] = 200,
+    seed: options.Seed = 0,
+    store: Annotated[Path | None, typer.Option(help="A folder that keeps the models; default none.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder of comparison.html and comparison.json.")] = None,
+    jobs: options.Jobs = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser; needs --out.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Compare private mechanisms at the same proved risk, and with no privacy at all beside them.
+
+    Each is trained many times on the same data: mean accuracy, mean disagreement, the share of arbitrary decisions, and
+    what any attack can gain at most. The last sentence names the price of having looked.
+
+    \b
+    Examples:
+      seedscope compare
+      seedscope compare patients.csv --target outcome --epsilon 1 --delta 1e-5 --out comparison
+      seedscope compare --advantage 0.1 --mechanism gaussian-objective --mechanism dpsgd --json
+    """
+    from seedscope.auditing import compare as compared  # start-up
+    from seedscope.core import require  # start-up
+    from seedscope.report import claim_folder, write_comparison  # start-up
+
+    require(out is not None or not show, "--open needs --out: without a folder there is no page.")
+    table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
+    if out is not None:
+        claim_folder(out)
+    with ExitStack() as bars:
+        found = compared(
+            table, epsilon=epsilon, delta=delta, advantage=advantage, true_positive_rate=tpr, false_positive_rate=fpr,
+            relation=cast(Relation, relation), mechanisms=mechanism or CONTENDERS, models=models, seed=seed,
+            store=store, jobs=jobs,
+            progress=lambda name: bars.enter_context(model_progress(name, quiet=as_json)),
+        )  # fmt: skip
+    written = [] if out is None else write_comparison(out, found.as_dict())
+    if as_json:
+        options.print_json(found.as_dict() | {"written": [str(path) for path in written]})
+    else:
+        _print(found, written)
+    if show:
+        webbrowser.open(written[0].resolve().as_uri())
+
+
+def _print(found: Comparison, written: list[Path]) -> None:
+    """Print the table, what follows, and where the page is."""
+    from rich.console import Console  # start-up
+    from rich.table import Table  # start-up
+
+    table = Table(title=f"{found.data} at {found.risk}, {found.models} models each", title_justify="left")
+    for name in ("mechanism", "accuracy", "disagreement", "arbitrary", "attack gains at most", "ε"):
+        table.add_column(name, overflow="fold")
+    for one in found.contenders:
+        table.add_row(one.title, *map(shown, row(one)))
+    Console().print(table)
+    for sentence in (*found.sentences, *(f"Left out: {name}: {why}." for name, why in found.left_out.items())):
+        typer.echo(sentence)
+    if written:
+        typer.echo(f"Page: {written[0]}")
+
+
+def row(one: Any) -> tuple[Number | None, ...]:
+    """Return a contender's numbers in the order of the table."""
+    return one.accuracy, one.disagreement, one.arbitrary_share, one.advantage_upper, one.epsilon
+
+
+def shown(number: Number | None) -> str:
+    """Return a number with its interval, short.
+
+    >>> from seedscope.core import Number
+    >>> shown(Number(0.9123, "estimate", 0.88, 0.94, 0.95)), shown(None)
+    ('0.912 (0.880–0.940)', '–')
+    """
+    if number is None:
+        return "–"
+    inside = "" if number.lower is None or number.upper is None else f" ({number.lower:.3f}–{number.upper:.3f})"
+    return f"{number.value:.3f}{inside}"

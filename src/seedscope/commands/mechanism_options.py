@@ -1,0 +1,238 @@
+"""The options that say how models are trained privately, or not."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seedscope.core import SeedscopeWarning, require, require_count, require_positive, unknown_name
+from seedscope.core import model_progress as model_progress
+
+if TYPE_CHECKING:
+    from seedscope.datasets import Dataset, Scaling
+    from seedscope.mechanisms import Conditions, Mechanism
+
+MECHANISMS = ("sgd", "dpsgd", "output", "objective", "gaussian-objective")
+
+
+STEPPING = ("learning_rate", "batch_size", "steps", "epochs")
+
+
+TAKES = {
+    "sgd": STEPPING,
+    "dpsgd": (*STEPPING, "epsilon", "delta", "clip", "noise_multiplier", "public_size"),
+    "output": ("epsilon", "delta", "l2", "noise_scale"),
+    "objective": ("epsilon", "l2"),
+    "gaussian-objective": ("epsilon", "delta", "l2"),
+}
+
+
+DELTA = 1e-6  # a public constant: what follows from N would tell N
+
+
+DPSGD_BATCH, DPSGD_STEPS, DPSGD_RATE, DPSGD_CLIP = 256, 150, 4.0, 0.5  # at most a quarter of the rows in a batch
+
+
+LearningRate = Annotated[float | None, typer.Option(help="Learning rate of sgd (0.5) and dpsgd (by a public rule).")]
+
+
+BatchSize = Annotated[
+    int | None,
+    typer.Option(help="Batch size of sgd (32), expected one of dpsgd (a quarter of the rows, at most 1,024)."),
+]
+
+
+Steps = Annotated[int | None, typer.Option(help="Steps of sgd (1000) and dpsgd (50 to 500, by a public rule).")]
+
+
+Epochs = Annotated[float | None, typer.Option(help="Instead of --steps: passes over the data.")]
+
+
+Delta = Annotated[float | None, typer.Option(help="δ of dpsgd and output perturbation; default 1e-6.")]
+
+
+PublicSize = Annotated[
+    int | None, typer.Option(help="With dpsgd: a number of rows known without the data, used in the place of N.")
+]
+
+
+PrivateScaling = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help="Scale by noisy means and deviations within --bounds, for this share of ε."),
+]
+
+
+Clip = Annotated[float | None, typer.Option(help="Norm to which dpsgd clips gradients; default about 0.5.")]
+
+
+NoiseMultiplier = Annotated[float | None, typer.Option(help="Noise of dpsgd over --clip, instead of --epsilon.")]
+
+
+L2 = Annotated[float | None, typer.Option(help="Regularisation of output and objective perturbation.")]
+
+
+@dataclass(frozen=True)
+class MechanismOptions:
+    """What a person said about a mechanism, None where they said nothing; `make` gives the mechanism."""
+
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    steps: int | None = None
+    epochs: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    clip: float | None = None
+    noise_multiplier: float | None = None
+    l2: float | None = None
+    noise_scale: float | None = None
+    public_size: int | None = None
+
+    def make(self, name: str, examples: int, conditions: Conditions | None = None) -> Any:
+        """Return the mechanism of that name for this many training rows; options that it lacks are refused.
+
+        With a table's conditions DP-SGD's batch, steps, clip and rate are by its public rule unless one is given.
+        """
+        from seedscope import mechanisms  # start-up
+
+        if name not in MECHANISMS:
+            raise unknown_name("mechanism", name, MECHANISMS)
+        self._refuse_foreign(name)
+        if name == "objective":
+            return mechanisms.ObjectivePerturbation(1.0 if self.epsilon is None else self.epsilon, self.l2)
+        if name == "output":
+            aim = 1.0 if self.epsilon is None and self.noise_scale is None else self.epsilon
+            delta = DELTA if self.delta is None else self.delta
+            return mechanisms.OutputPerturbation(aim, delta, self.l2, self.noise_scale)
+        if name == "gaussian-objective":
+            aim = 1.0 if self.epsilon is None else self.epsilon
+            return mechanisms.GaussianObjectivePerturbation(aim, DELTA if self.delta is None else self.delta, self.l2)
+        return self._sgd(examples) if name == "sgd" else self._dpsgd(examples, conditions)
+
+    def _sgd(self, examples: int) -> Any:
+        """Return plain SGD."""
+        from seedscope import mechanisms  # start-up
+
+        size = 32 if self.batch_size is None else self.batch_size
+        rate = 0.5 if self.learning_rate is None else self.learning_rate
+        return mechanisms.SGD(rate, size, self._steps(examples, size, default=1000))
+
+    def _dpsgd(self, examples: int, conditions: Conditions | None) -> Any:
+        """Return DP-SGD with the least noise that reaches ε, or the noise that was asked for."""
+        from seedscope import mechanisms  # start-up
+
+        exclusive = self.epsilon is None or self.noise_multiplier is None
+        require(exclusive, "--epsilon and --noise-multiplier exclude each other: one gives the other.")
+        require(self.epsilon is None or self.epsilon > 0, f"epsilon must be above 0, got {self.epsilon}.")
+        examples = examples if self.public_size is None else self.public_size
+        require_count("public_size", examples)
+        by_hand = (self.batch_size, self.steps, self.epochs, self.learning_rate, self.clip, self.noise_multiplier)
+        if conditions is not None and conditions.norm_bound is not None and by_hand == (None,) * 6:
+            aim, delta = 1.0 if self.epsilon is None else self.epsilon, DELTA if self.delta is None else self.delta
+            setting = replace(conditions, examples=examples)
+            return replace(mechanisms.DPSGD.public(setting, aim, delta), public_size=self.public_size)
+        size = min(DPSGD_BATCH, max(1, examples // 4)) if self.batch_size is None else self.batch_size
+        require_count("batch_size", size)
+        steps = self._steps(examples, size, default=DPSGD_STEPS)
+        rate = DPSGD_RATE if self.learning_rate is None else self.learning_rate
+        clip = DPSGD_CLIP if self.clip is None else self.clip
+        delta = DELTA if self.delta is None else self.delta
+        given: dict[str, Any] = {
+            "batch_size": size, "steps": steps, "learning_rate": rate, "clipping_norm": clip,
+            "public_size": self.public_size,
+        }  # fmt: skip
+        if self.noise_multiplier is not None:
+            return mechanisms.DPSGD(noise_multiplier=self.noise_multiplier, delta=delta, **given)
+        aim = 1.0 if self.epsilon is None else self.epsilon
+        return mechanisms.DPSGD.calibrated(aim, delta, examples=examples, **given)
+
+    def _steps(self, examples: int, batch_size: int, default: int) -> int:
+        """Return the number of steps: as given, of this many epochs, or the default."""
+        require(self.steps is None or self.epochs is None, "give either --steps or --epochs, not both.")
+        if self.epochs is None:
+            return default if self.steps is None else self.steps
+        require_positive("epochs", self.epochs)
+        require_count("batch_size", batch_size)
+        return max(1, round(self.epochs * examples / batch_size))
+
+    def _refuse_foreign(self, mechanism: str) -> None:
+        """Raise if an option was given that the mechanism has no use for."""
+        given = [name for name, value in vars(self).items() if value is not None]
+        foreign = [f"--{name.replace('_', '-')}" for name in given if name not in TAKES[mechanism]]
+        why = " (plain SGD has no proved guarantee to aim at)" if mechanism == "sgd" else ""
+        require(not foreign, f"{', '.join(foreign)} is not an option of --mechanism {mechanism}{why}.")
+
+
+@dataclass(frozen=True)
+class Level:
+    """A privacy level: the mechanism, and how rows are scaled for it (None: as usual)."""
+
+    mechanism: Mechanism
+    scaling: Scaling | None = None
+
+
+def level(
+    given: MechanismOptions, name: str, epsilon: float | None, data: Dataset, private_scaling: float | None = None
+) -> Level:
+    """Return the mechanism that is left with ε after what private scaling and a person's several rows take of it."""
+    examples, rows = len(data.base), data.rows_per_person
+    if private_scaling is None:
+        return Level(_for_a_person(given, name, epsilon, given.delta, rows).make(name, examples, conditions_of(data)))
+    require(epsilon is not None, "--private-scaling takes a share of --epsilon; this mechanism has none.")
+    require(0 < private_scaling < 1, f"--private-scaling must be a share of ε between 0 and 1, got {private_scaling}.")
+    ranges = "--private-scaling needs --bounds: moments are taken of columns that are cut to public ranges."
+    require(data.ranges is not None, ranges)
+    delta = (DELTA if given.delta is None else given.delta) / (1 if name == "objective" else 2)
+    own = None if name == "objective" else delta
+    left = _for_a_person(given, name, epsilon * (1 - private_scaling), own, rows)  # type: ignore[operator]
+    own_epsilon, own_delta = _of_a_row(epsilon * private_scaling, delta, rows)  # type: ignore[operator]
+    scaling = _private(data, own_epsilon, own_delta)
+    return Level(left.make(name, examples, conditions_of(data)), scaling)
+
+
+def conditions_of(data: Dataset) -> Conditions | None:
+    """Return the public numbers of a table that a rule may choose by; None for images."""
+    from seedscope.datasets import default_scaling  # start-up
+    from seedscope.mechanisms import Conditions  # start-up
+
+    return Conditions.of(data, default_scaling(data).fit(data)) if data.features.ndim == 2 else None
+
+
+def _private(data: Dataset, epsilon: float, delta: float) -> Scaling:
+    """Return the private scaling at this price for a row."""
+    from seedscope.datasets import PrivateMoments  # start-up
+
+    lower, upper = zip(*(data.ranges or ()), strict=True)
+    return PrivateMoments(lower, upper, epsilon=epsilon, delta=delta)
+
+
+def _for_a_person(
+    given: MechanismOptions, name: str, epsilon: float | None, delta: float | None, rows: int
+) -> MechanismOptions:
+    """Return the options at the ε and δ of a row that give a person of this many rows the ε and δ asked for."""
+    if epsilon is None or rows == 1:
+        return replace(given, epsilon=epsilon, delta=delta)
+    one, share = _of_a_row(epsilon, DELTA if delta is None else delta, rows)
+    return replace(given, epsilon=one, delta=None if name == "objective" else share)
+
+
+def _of_a_row(epsilon: float, delta: float, rows: int) -> tuple[float, float]:
+    """Return the (ε, δ) of a row whose group privacy for this many rows is (ε, δ)."""
+    one = epsilon / rows
+    return one, delta * math.expm1(one) / math.expm1(epsilon)
+
+
+def warn_of_size(mechanism: Mechanism, data: Dataset) -> None:
+    """Warn where the number of rows is private, decides rate and noise, and so could show in the weights."""
+    decides = mechanism.relation == "add_or_remove" and getattr(mechanism, "public_size", 0) is None
+    rows, numbers = len(data.base), mechanism.last_step * math.prod(data.features.shape[1:])
+    if decides and 100 * numbers > rows**2:
+        warnings.warn(
+            f"the number of training rows ({rows:,}) decides rate and noise, and counts as public; for so few rows and "
+            f"{mechanism.last_step:,} steps give --public-size, a number that is known without the data.",
+            SeedscopeWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,76 @@
+"""`seedscope audit --estimator`: the user's own estimator, named as module:name, on a table."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seedscope.commands import data_options
+from seedscope.core import SeedscopeError, require
+
+if TYPE_CHECKING:
+    from seedscope.auditing import Audit
+
+Estimator = Annotated[
+    str | None, typer.Option(metavar="MODULE:NAME", help="Your own estimator, or a function that makes one.")
+]
+Resample = Annotated[
+    str, typer.Option(help="With --estimator: 'bootstrap' draws the training rows anew for every seed, too.")
+]
+FEWER = {"models": 100, "neighbours": 10, "neighbour_models": 20}  # than of our own models: each is fitted by itself
+FOREIGN = ("mechanism", "model", "epsilon", "delta", "l2", "learning_rate", "batch_size", "steps", "epochs", "clip")
+
+
+def audit_estimator(
+    context: typer.Context, estimator: str, data: str, target: str | None, group: list[str] | None,
+    test: str | None, id: str | None, drop_missing: bool,
+    counts: dict[str, int], resample: str, seed: int, store: Path | None, jobs: int | None,
+    cluster: str | None, quiet: bool,
+) -> Audit:  # fmt: skip
+    """Return the audit of the user's own estimator, with progress."""
+    from seedscope.commands.train import visibly  # start-up
+    from seedscope.integrations import audit_own, load_estimator  # start-up
+
+    _refuse_foreign(context)
+    model = load_estimator(estimator)
+    found = _opened(data, target, group, test, id, drop_missing, seed)
+    place = store or Path("runs") / f"audit-{found.name}-{estimator.replace(':', '-')}"
+    wanted = {name: count if was_given(context, name) else FEWER[name] for name, count in counts.items()}
+    with visibly("fitting", place, quiet) as progress:
+        return audit_own(
+            model, found.X, found.y, groups=found.groups, test=found.test, ids=found.ids, name=found.name,
+            seeds=wanted["models"], neighbours=wanted["neighbours"], neighbour_seeds=wanted["neighbour_models"],
+            resample=resample, seed=seed, store=place, jobs=jobs, cluster=cluster, progress=progress,  # type: ignore[arg-type]
+            command=shlex.join(["seedscope", *sys.argv[1:]]),
+        )  # fmt: skip
+
+
+def was_given(context: typer.Context, name: str) -> bool:
+    """Whether the user gave this parameter of the command that runs."""
+    source = context.get_parameter_source(name)
+    return source is not None and not source.name.startswith("DEFAULT")
+
+
+def _refuse_foreign(context: typer.Context) -> None:
+    """Raise where an option was given that only our own mechanisms take."""
+    given = [f"--{name.replace('_', '-')}" for name in FOREIGN if was_given(context, name)]
+    require(not given, f"{', '.join(given)} is for Seedscope's own mechanisms; an estimator has its own settings.")
+
+
+def _opened(
+    data: str, target: str | None, group: list[str] | None, test: str | None, id: str | None, drop_missing: bool,
+    seed: int,
+) -> Any:  # fmt: skip
+    """Return the rows and labels of a table or of a named data set."""
+    from seedscope import datasets  # start-up
+    from seedscope.integrations import named_set, named_table  # start-up
+
+    if data in datasets.names() or not Path(data).exists():
+        return named_set(data_options.open_data(data, target, group, test, id, drop_missing, seed))
+    if target is None:
+        raise SeedscopeError(f"--target must name the column of {data} to predict.")
+    return named_table(Path(data), target, group or [], test, id, drop_missing)

@@ -1,0 +1,80 @@
+"""`seedscope runs`: which trained models are kept, how large and how old they are, and taking old ones away."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seedscope.commands.options import Json, in_own_words, print_json
+from seedscope.core import in_bytes, in_time, require
+
+app = typer.Typer(
+    help="List the stores of trained models, remove old ones.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to look, also in folders below it.")]
+
+
+@app.command("list")
+@in_own_words
+def list_runs(folder: Folder = Path("runs"), as_json: Json = False) -> None:
+    """List the stores in a folder with what they hold, their size, and when they were last used for training.
+
+    \b
+    Example:
+      seedscope runs list
+    """
+    from seedscope.storage import kept_stores  # start-up
+
+    kept = kept_stores(folder)
+    if as_json:
+        return print_json([asdict(one) for one in kept])
+    for one in kept:
+        size, age = in_bytes(one.bytes), in_time(one.seconds_since_change)
+        typer.echo(f"{one.path}  {one.data}, {one.mechanism}, {one.chunks} chunks, {size}, {age} ago")
+    whole = in_bytes(sum(one.bytes for one in kept))
+    return typer.echo(f"{len(kept)} stores, {whole}." if kept else f"No stores in {folder}.")
+
+
+@app.command("remove")
+@in_own_words
+def remove(
+    stores: Annotated[
+        list[Path] | None, typer.Argument(metavar="STORE…", help="Stores, as 'runs list' names them.")
+    ] = None,
+    older_than: Annotated[
+        float | None, typer.Option(metavar="DAYS", help="All that are older than this many days.")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="With --older-than: where to look.")] = Path("runs"),
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove stores: those named, or all in a folder that are older than this many days. Asks before it does.
+
+    \b
+    Examples:
+      seedscope runs remove runs/audit-patients-objective/epsilon-1-0a1b2c3d
+      seedscope runs remove --older-than 30
+    """
+    from seedscope.storage import kept_stores, remove_store  # start-up
+
+    require(bool(stores) != (older_than is not None), "name the stores to remove, or give --older-than, one of both.")
+    require(older_than is None or older_than >= 0, f"--older-than must be 0 or more days, got {older_than}.")
+    wanted = [one for path in stores or () for one in kept_stores(path)]
+    nothing = [path for path in stores or () if not kept_stores(path)]
+    require(not nothing, f"no store at {', '.join(map(str, nothing))}; see 'seedscope runs list'.")
+    if older_than is not None:
+        wanted = [one for one in kept_stores(folder) if one.seconds_since_change > older_than * 86400]
+    whole = in_bytes(sum(one.bytes for one in wanted))
+    if wanted and not yes:
+        for one in wanted:
+            typer.echo(str(one.path), err=True)
+        typer.confirm(f"Remove these {len(wanted)} stores, {whole}?", abort=True, err=True)
+    for one in wanted:
+        remove_store(one.path)
+    if as_json:
+        return print_json({"removed": [str(one.path) for one in wanted]})
+    return typer.echo(f"Removed {len(wanted)} stores, {whole}.")

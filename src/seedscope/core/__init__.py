@@ -1,0 +1,93 @@
+"""What every room uses: errors, numbers with their kind, relations, plain values, units, files, threads, progress."""
+
+from seedscope.core.described import Described, from_description
+from seedscope.core.errors import (
+    ClusterError,
+    DamageError,
+    DiskError,
+    OutOfMemoryError,
+    SeedscopeError,
+    SeedscopeWarning,
+    TrainingError,
+    require,
+    require_count,
+    require_positive,
+    require_probability,
+    unknown_name,
+)
+from seedscope.core.files import (
+    PRIVATE,
+    PUBLIC,
+    cache_folder,
+    cannot_write,
+    disk_error,
+    private_folder,
+    read_error,
+    synchronise,
+    write_durably,
+    write_together,
+)
+from seedscope.core.machine import available_memory, machine_memory, processor
+from seedscope.core.number import Kind, Number
+from seedscope.core.plain import (
+    as_read_back,
+    number_or_none,
+    plain_list,
+    plain_values,
+    printable,
+    without_places,
+)
+from seedscope.core.progress import model_progress
+from seedscope.core.relations import BASE, RELATION_WORDS, RELATIONS, Relation
+from seedscope.core.settled import settled
+from seedscope.core.threads import map_in_threads, one_blas_thread
+from seedscope.core.units import in_bytes, in_time, parse_bytes
+
+__all__ = [
+    "BASE",
+    "PRIVATE",
+    "PUBLIC",
+    "RELATIONS",
+    "RELATION_WORDS",
+    "ClusterError",
+    "DamageError",
+    "Described",
+    "DiskError",
+    "Kind",
+    "Number",
+    "OutOfMemoryError",
+    "Relation",
+    "SeedscopeError",
+    "SeedscopeWarning",
+    "TrainingError",
+    "as_read_back",
+    "available_memory",
+    "cache_folder",
+    "cannot_write",
+    "disk_error",
+    "from_description",
+    "in_bytes",
+    "in_time",
+    "machine_memory",
+    "map_in_threads",
+    "model_progress",
+    "number_or_none",
+    "one_blas_thread",
+    "parse_bytes",
+    "plain_list",
+    "plain_values",
+    "printable",
+    "private_folder",
+    "processor",
+    "read_error",
+    "require",
+    "require_count",
+    "require_positive",
+    "require_probability",
+    "settled",
+    "synchronise",
+    "unknown_name",
+    "without_places",
+    "write_durably",
+    "write_together",
+]

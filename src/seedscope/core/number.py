@@ -1,0 +1,58 @@
+"""A number that says of which kind it is: proved, statistical at a confidence, or an estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from seedscope.core.errors import require, require_probability
+
+Kind = Literal["proved", "statistical", "estimate"]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value with its kind, and where known an interval and its confidence.
+
+    `proved` holds by a theorem whose conditions were checked; `statistical` holds with probability at least
+    `confidence` over the runs drawn; `estimate` is a point estimate without a guarantee.
+
+    >>> sigma = Number(0.085, "estimate", lower=0.084, upper=0.086, confidence=0.95)
+    >>> print(sigma)
+    0.085 [0.084, 0.086] (estimate at 95 %)
+    >>> float(sigma)
+    0.085
+    """
+
+    value: float
+    kind: Kind
+    lower: float | None = None
+    upper: float | None = None
+    confidence: float | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        require(self.kind in get_args(Kind), f"kind must be one of {get_args(Kind)}, got {self.kind!r}.")
+        if self.kind == "statistical":
+            require(self.confidence is not None, "a statistical number needs its confidence.")
+        if self.confidence is not None:
+            require_probability("confidence", self.confidence)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __str__(self) -> str:
+        interval = "" if self.lower is None or self.upper is None else f" [{self.lower:.4g}, {self.upper:.4g}]"
+        level = "" if self.confidence is None else f" at {100 * self.confidence:g} %"
+        return f"{self.value:.4g}{interval} ({self.kind}{level})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what JSON needs: the value, its kind and whatever else is known."""
+        fields = {name: getattr(self, name) for name in ("value", "kind", "lower", "upper", "confidence", "note")}
+        return {name: value for name, value in fields.items() if value not in (None, "")}
+
+    @classmethod
+    def from_dict(cls, written: Mapping[str, Any]) -> Number:
+        """Return the number that `as_dict` wrote."""
+        return cls(**written)

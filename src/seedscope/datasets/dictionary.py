@@ -1,0 +1,163 @@
+"""What is known of a table's columns without looking at its rows: a data dictionary of ranges and levels.
+
+With it, scaling and encoding are public, and what is proved of a mechanism is proved of the whole pipeline. A number
+beyond its range is cut to it when rows are scaled, and a word that is not among a column's levels is none of them.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seedscope.core import SeedscopeError, require, unknown_name
+from seedscope.datasets.columns import Column, Encoded, features, shown
+
+Range = tuple[float, float]
+CATEGORIES = "the category levels"
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """The least and the largest value of columns of numbers, and the levels of columns of words."""
+
+    bounds: Mapping[str, Range] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", {name: _range(name, one) for name, one in self.bounds.items()})
+        object.__setattr__(self, "levels", {name: _levels(name, one) for name, one in self.levels.items()})
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that it knows."""
+        return {*self.bounds, *self.levels}
+
+    def require_known(self, columns: Iterable[str]) -> None:
+        """Raise where it names a column that the table does not have."""
+        known = [str(one) for one in columns]
+        for name in sorted(self.columns - set(known)):
+            raise unknown_name("column with bounds or levels", name, known)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """Columns as features: names, values [row, feature], public ranges (None: not all known), and what was learned."""
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    ranges: tuple[Range, ...] | None
+    learned: tuple[str, ...]
+
+
+def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
+    """Return columns as features, as the dictionary says, or by what the rows have."""
+    parts = [_one(column, dictionary) for column in columns]
+    lacking = [column.name for column, (_, ranges) in zip(columns, parts, strict=True) if ranges is None]
+    first = shown(lacking[0]) if lacking else ""
+    some = f"column {first} has no bounds; give every column of numbers a least and a largest value."
+    require(not (dictionary.bounds and lacking), some, argument="bounds")
+    ranges = None if lacking else tuple(one for _, found in parts for one in found or ())
+    words = any(not column.is_numeric and column.name not in dictionary.levels for column in columns)
+    names = tuple(name for found, _ in parts for name in found.names)
+    values = np.concatenate([found.values for found, _ in parts], axis=1)
+    return Encoding(names, values, ranges, (CATEGORIES,) if words else ())
+
+
+def _one(column: Column, dictionary: Dictionary) -> tuple[Encoded, tuple[Range, ...] | None]:
+    """Return one column's features and their ranges; None where these are not known."""
+    if column.name in dictionary.levels:
+        found = _declared(column, dictionary.levels[column.name])
+        return found, ((0.0, 1.0),) * len(found.names)
+    found = features(column)
+    if not column.is_numeric or column.kind == "true/false":
+        return found, ((0.0, 1.0),) * len(found.names)
+    known = dictionary.bounds.get(column.name)
+    return found, None if known is None else (known,) * len(found.names)
+
+
+def _declared(column: Column, levels: tuple[str, ...]) -> Encoded:
+    """Return a 0/1 feature for each declared level (one for two), whatever levels the rows have."""
+    texts = np.array([*column.levels.names, ""], dtype=object)[column.codes]
+    kept = levels[1:] if len(levels) == 2 else levels
+    values = np.stack([texts == level for level in kept], axis=1).astype(np.float64)
+    return Encoded(tuple(f"{column.name}={level}" for level in kept), values)
+
+
+def read_dictionary(path: str | Path) -> Dictionary:
+    """Return the dictionary in a TOML file: a column's [least, largest] value, or a list of its levels.
+
+    A file may say `age = [0, 120]` and `colour = ["blue", "green", "red"]`.
+    """
+    try:
+        entries = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SeedscopeError(f"the data dictionary {path} cannot be read: {error}.", argument="bounds") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SeedscopeError(f"the data dictionary {path} is not TOML: {error}.", argument="bounds") from None
+    words: dict[str, Any] = {name: one for name, one in entries.items() if _has_words(one)}
+    numbers: dict[str, Any] = {name: one for name, one in entries.items() if name not in words}
+    return Dictionary(numbers, words)
+
+
+def _has_words(entry: Any) -> bool:
+    """Whether an entry is a list with a word in it."""
+    return isinstance(entry, list) and any(isinstance(one, str) for one in entry)
+
+
+def parse_dictionary(bounds: Iterable[str] = (), levels: Iterable[str] = ()) -> Dictionary:
+    """Return the dictionary of texts: `age:0:120` or the name of a TOML file, and `colour:blue,green,red`.
+
+    >>> parse_dictionary(["age:0:120"], ["colour:blue,green,red"])
+    Dictionary(bounds={'age': (0.0, 120.0)}, levels={'colour': ('blue', 'green', 'red')})
+    """
+    found = Dictionary()
+    for text in bounds:
+        one = read_dictionary(text) if text.endswith(".toml") else Dictionary(dict([_parsed_bounds(text)]))
+        found = Dictionary({**found.bounds, **one.bounds}, {**found.levels, **one.levels})
+    said = dict(map(_parsed_levels, levels))
+    return Dictionary(found.bounds, {**found.levels, **said})
+
+
+def _parsed_bounds(text: str) -> tuple[str, Any]:
+    """Return the column and the range of COLUMN:LEAST:LARGEST."""
+    parts = text.rsplit(":", 2)
+    try:
+        column, low, high = parts
+        return column, (float(low), float(high))
+    except ValueError:
+        rule = f"bounds must be COLUMN:LEAST:LARGEST or a .toml file, got {text!r}."
+        raise SeedscopeError(rule, argument="bounds") from None
+
+
+def _parsed_levels(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the column and the levels of COLUMN:LEVEL,LEVEL,…"""
+    column, mark, names = text.partition(":")
+    require(mark and column, f"levels must be COLUMN:LEVEL,LEVEL,…, got {text!r}.", argument="levels")
+    return column, tuple(name.strip() for name in names.split(","))
+
+
+def _range(name: str, given: Any) -> Range:
+    """Return a range of two finite numbers, the first below the second, or raise."""
+    rule = f"bounds of {shown(name)} must be two finite numbers, the smaller first, got {given!r}."
+    numbers = isinstance(given, list | tuple) and len(given) == 2 and all(_is_number(one) for one in given)
+    require(bool(numbers) and given[0] < given[1], rule, argument="bounds")
+    return float(given[0]), float(given[1])
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _levels(name: str, given: Any) -> tuple[str, ...]:
+    """Return two or more different words, or raise."""
+    words = isinstance(given, list | tuple) and all(isinstance(one, str) and one for one in given)
+    good = bool(words) and len(set(given)) == len(given) >= 2
+    require(good, f"levels of {shown(name)} must be two or more different words, got {given!r}.", argument="levels")
+    return tuple(given)

@@ -1,0 +1,1 @@
+"""The named sets: which there are, where their originals come from, and how they are made ready."""

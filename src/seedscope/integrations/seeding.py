@@ -1,0 +1,53 @@
+"""What a seed decides of an estimator: every `random_state` in it, however deep; and that it uses one core."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+CORES = ("n_jobs", "nthread", "num_threads", "thread_count")
+
+
+def seeded(estimator: Any, draw: np.random.Generator) -> Any:
+    """Return an unfitted copy whose random states are all drawn anew, and which leaves the other cores alone.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> one = seeded(RandomForestClassifier(random_state=3, n_jobs=-1), np.random.default_rng(0))
+    >>> one.random_state != 3, one.n_jobs
+    (True, 1)
+    """
+    from sklearn.base import clone
+
+    fresh = clone(estimator) if hasattr(estimator, "get_params") else copy.deepcopy(estimator)
+    if not hasattr(fresh, "get_params"):
+        return fresh
+    parameters = fresh.get_params(deep=True)
+    fresh.set_params(**_new_states(parameters, draw), **_one_core(parameters))
+    return fresh
+
+
+def has_random_state(estimator: Any) -> bool:
+    """Whether an estimator, or anything in it, takes a random state."""
+    parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+    return bool(_new_states(parameters, np.random.default_rng(0)))
+
+
+def _new_states(parameters: dict[str, Any], draw: np.random.Generator) -> dict[str, Any]:
+    """Return a new value for each random state, also of splitters and the like, which have no parameters to set."""
+    states: dict[str, Any] = {}
+    for name, value in sorted(parameters.items()):
+        if name.rpartition("__")[2] == "random_state":
+            states[name] = int(draw.integers(2**31 - 1))
+        elif hasattr(value, "random_state") and not hasattr(value, "get_params") and not isinstance(value, type):
+            states[name] = copy.copy(value)
+            if getattr(value, "shuffle", True):  # a splitter that does not shuffle takes none
+                states[name].random_state = int(draw.integers(2**31 - 1))
+    return states
+
+
+def _one_core(parameters: dict[str, Any]) -> dict[str, int]:
+    """Return one core for whatever in an estimator would take several: models are fitted side by side already."""
+    several = [name for name, value in parameters.items() if name.rpartition("__")[2] in CORES and value is not None]
+    return dict.fromkeys(several, 1)

@@ -1,0 +1,300 @@
+"""DP-SGD: clipped gradients plus Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from seedscope.accounting import (
+    Risk,
+    TradeOff,
+    dpsgd_epsilon,
+    dpsgd_noise_for_risk,
+    dpsgd_noise_multiplier,
+    dpsgd_rdp,
+    gaussian_noise_scale,
+    reconstruction_success_upper,
+    trade_off,
+)
+from seedscope.core import Relation, require, require_count, require_probability
+from seedscope.mechanisms.base import Conditions, Guarantee, Load, NoisySums, Recordable, require_not_negative
+from seedscope.mechanisms.steps import StepMechanism, require_batch
+from seedscope.training import (
+    NOISE_STREAM,
+    ChunkTrainer,
+    Clipping,
+    FlatClipping,
+    Job,
+    Momentum,
+    Poisson,
+    Sampling,
+    Schedule,
+    SystemDraws,
+    require_learning_rate,
+)
+
+if TYPE_CHECKING:
+    from seedscope.training.dpsgd import PrivateSteps
+
+LARGEST_BATCH, FEWEST_STEPS, MOST_STEPS = 1024, 50, 500
+LOGIT, CLIP, STEP = 5.0, 0.35, 8.0  # how far noise may move a logit; C over R; the step size times R² at most
+NORMS_SPEED = 1e10  # floating-point operations per second of one core with per-example gradients, from the benchmarks
+
+
+@dataclass(frozen=True)
+class DPSGD(StepMechanism):
+    """Stochastic gradient descent on clipped per-example gradients plus Gaussian noise.
+
+    A step sums the gradients of a batch, each shortened to `clipping_norm` C in the way that `clipping` says, and adds
+    noise of standard deviation `noise_multiplier · C`. With `rule="sum"` the result is divided by the *expected* batch
+    size: that is the private mechanism. With `rule="mean"` the sum is divided by the true batch size (the noise still
+    by the expected one), which the accounting of the sum does not cover. `learning_rate` is a number or a schedule,
+    `momentum` what is carried on. Rows are drawn with the chance `batch_size` over `public_size`, a number that is
+    known without the data; None: over the number of rows, which then counts as public.
+    """
+
+    learning_rate: float | Schedule = 0.5
+    batch_size: int = 128
+    steps: int = 1000
+    noise_multiplier: float = 1.0
+    clipping_norm: float = 1.0
+    delta: float = 1e-5
+    sampling: Sampling = field(default=Poisson())
+    momentum: Momentum | None = None
+    rule: Literal["sum", "mean"] = "sum"
+    clipping: Clipping = field(default=FlatClipping())
+    public_size: int | None = None
+
+    relation: ClassVar[Relation] = "add_or_remove"
+    publishes_exactly: ClassVar[bool] = True
+    noise_stream: ClassVar[int | None] = NOISE_STREAM
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_learning_rate("learning_rate", self.learning_rate)
+        require_count("batch_size", self.batch_size)
+        require_count("steps", self.steps)
+        require_not_negative("noise_multiplier", self.noise_multiplier)
+        quiet = self.noise_multiplier == 0
+        require(
+            0 < self.clipping_norm < math.inf or (self.clipping_norm == math.inf and quiet),
+            f"clipping_norm must be a finite number above 0 (or infinite without noise), got {self.clipping_norm}.",
+        )
+        require_probability("delta", self.delta)
+        if self.public_size is not None:
+            require_count("public_size", self.public_size)
+            require_batch(self.batch_size, self.public_size)
+
+    @classmethod
+    def calibrated(
+        cls,
+        epsilon: float | None = None,
+        delta: float = 1e-5,
+        *,
+        examples: int,
+        batch_size: int = 128,
+        steps: int = 1000,
+        advantage: float | None = None,
+        true_positive_rate: float | None = None,
+        false_positive_rate: float | None = None,
+        **options: Any,
+    ) -> DPSGD:
+        """Return the mechanism with the least noise that makes the steps on `examples` rows (epsilon, delta)-private.
+
+        Instead of epsilon a risk can be given: the `advantage` of the best membership attack, or its
+        `true_positive_rate` at a `false_positive_rate`.
+
+        >>> round(DPSGD.calibrated(2.0, 1e-5, examples=12_800, steps=1000).noise_multiplier, 3)
+        1.022
+        >>> round(DPSGD.calibrated(advantage=0.3, examples=600, steps=100, batch_size=150).noise_multiplier, 2)
+        3.27
+        """
+        require_batch(batch_size, examples)
+        rate, rates = batch_size / examples, (true_positive_rate, false_positive_rate)
+        risky = advantage is not None or rates != (None, None)
+        require((epsilon is None) == risky, "calibrated takes either epsilon or a risk, not both and not neither.")
+        if epsilon is None:
+            noise = dpsgd_noise_for_risk(Risk(advantage, *rates), rate, steps)
+        else:
+            noise = dpsgd_noise_multiplier(epsilon, delta, rate, steps)
+        noise *= options.get("clipping", FlatClipping()).largest_norm
+        return cls(batch_size=batch_size, steps=steps, noise_multiplier=noise, delta=delta, **options)
+
+    @classmethod
+    def public(
+        cls, conditions: Conditions, epsilon: float | None = None, delta: float = 1e-5, *, risk: Risk | None = None
+    ) -> DPSGD:
+        """Return the mechanism for logistic regression whose batch, steps, clipping and step size are by a public rule.
+
+        Steps are as long and as many as regularisation of objective perturbation would let weights go: step size times
+        steps is 5·Nμ/(R·C·√weights), where μ is what (ε, δ) allows one Gaussian release. No data are looked at.
+
+        >>> mechanism = DPSGD.public(Conditions(500, 2**0.5, width=31), 1.0, 1e-5)
+        >>> mechanism.batch_size, mechanism.steps, round(mechanism.learning_rate, 2)
+        (125, 85, 2.0)
+        """
+        rule = public_steps(conditions, _budget(epsilon, delta, risk))
+        if risk is None:
+            return cls.calibrated(epsilon, delta, examples=conditions.examples, **rule)
+        return cls.calibrated(
+            delta=delta, examples=conditions.examples, advantage=risk.advantage,
+            true_positive_rate=risk.true_positive_rate, false_positive_rate=risk.false_positive_rate, **rule,
+        )  # fmt: skip
+
+    def check(self, conditions: Conditions) -> None:
+        """Raise where a batch is larger than the data, unless how large they are is nobody's business."""
+        if self.public_size is None:
+            super().check(conditions)
+
+    @property
+    def last_step(self) -> int:
+        return self.steps
+
+    @property
+    def noise_scale(self) -> float:
+        """The standard deviation of the noise on the sum."""
+        return self.noise_multiplier * self.clipping_norm if self.noise_multiplier else 0.0
+
+    @property
+    def noise_over_norm(self) -> float:
+        """The noise's standard deviation over the largest norm of a clipped gradient: what the accounting counts."""
+        return self.noise_multiplier / self.clipping.largest_norm
+
+    def sampling_probability(self, examples: int) -> float:
+        """Return the chance of each of this many examples to be in a batch."""
+        if self.public_size is not None:
+            return self.batch_size / self.public_size
+        require_batch(self.batch_size, examples)
+        return self.batch_size / examples
+
+    def private_steps(self) -> PrivateSteps:
+        """Return what the steps are made of: everything but δ, which training does not know."""
+        from seedscope.training.dpsgd import PrivateSteps  # JAX
+
+        return PrivateSteps(
+            self.learning_rate, self.batch_size, self.steps, self.noise_multiplier, self.clipping_norm, self.sampling,
+            self.momentum, self.rule, self.clipping, self.public_size,
+        )  # fmt: skip
+
+    def trainer(self, job: Job) -> ChunkTrainer:
+        from seedscope.training.dpsgd import dpsgd_trainer  # JAX
+
+        return dpsgd_trainer(job, self.private_steps())
+
+    def published(self, job: Job, draws: SystemDraws, epsilon: float) -> np.ndarray:
+        """Return the weights after steps whose noise is exactly what was accounted."""
+        from seedscope.training.dpsgd import published_steps  # JAX
+
+        return published_steps(job, self.private_steps(), draws)
+
+    def noisy_sums(self, examples: int) -> NoisySums:
+        return NoisySums(
+            self.noise_multiplier, self.clipping_norm, self.sampling_probability(examples), self.steps, self.delta,
+            self.sampling, self.clipping, self.rule == "mean",
+        )  # fmt: skip
+
+    def guarantee(self, conditions: Conditions) -> Guarantee:
+        """Return the (ε, δ) of Poisson batches and the sum rule by Rényi accounting; otherwise why there is none."""
+        rate = self.sampling_probability(conditions.examples)
+        reason = self._unproved()
+        if reason:
+            return Guarantee.none(self.relation, self.delta, reason)
+        epsilon = float(dpsgd_epsilon(self.noise_over_norm, rate, self.steps, self.delta))
+        by = "Rényi divergences of the sampled Gaussian mechanism, added over the steps"
+        by += "; the number of rows counts as public" if self.public_size is None else ""
+        return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
+
+    def trade_off(self, conditions: Conditions) -> TradeOff | None:
+        """Return the curve of the composed privacy loss, which is tighter than that of (ε, δ)."""
+        found = self.guarantee(conditions)
+        if found.epsilon is None or not conditions.alone:
+            return super().trade_off(conditions)
+        return trade_off(
+            epsilon=found.epsilon.value,
+            delta=found.delta,
+            noise_multiplier=self.noise_over_norm,
+            sampling_probability=self.sampling_probability(conditions.examples),
+            steps=self.steps,
+            kind=found.epsilon.kind,
+        )
+
+    def order_two(self, conditions: Conditions) -> float:
+        self.require_guarantee(conditions)
+        rate = self.sampling_probability(conditions.examples)
+        return float(dpsgd_rdp(self.noise_over_norm, rate, self.steps))
+
+    def success_upper(self, prior: np.ndarray, conditions: Conditions) -> np.ndarray:
+        self.require_guarantee(conditions)
+        rate = self.sampling_probability(conditions.examples)
+        return reconstruction_success_upper(prior, self.noise_over_norm, rate, self.steps)
+
+    def cannot_record(self, what: Recordable) -> str:
+        if what == "gradient_norms":
+            return ""
+        if what == "privacy_losses":
+            return self._no_losses()
+        if not self.clipping.smooth:
+            return "fisher_traces need clipping=SmoothClipping(): flat clipping is not differentiable."
+        if self.noise_multiplier == 0:
+            return "fisher_traces need noise_multiplier above 0, got 0: without noise the information is infinite."
+        return "" if self.rule == "sum" else "fisher_traces need rule='sum': the mean's divisor depends on the batch."
+
+    def speed(self, load: Load) -> float:
+        return NORMS_SPEED
+
+    def words(self) -> str:
+        clip = f"{self.clipping_norm:g}"
+        return f"DP-SGD, {self.steps:,} steps of {self.batch_size} rows on average, gradients clipped to {clip}"
+
+    def _no_losses(self) -> str:
+        """Return why privacy losses cannot be recorded, empty where they can."""
+        if self.noise_multiplier == 0:
+            return "privacy losses need noise_multiplier above 0, got 0: without noise every loss is infinite."
+        if self.sampling != Poisson():
+            return f"privacy losses are known for Poisson() batches only, and these are {self.sampling}."
+        return "" if self.rule == "sum" else "privacy losses need rule='sum': the mean's divisor depends on the batch."
+
+    def public_words(self) -> str:
+        return f"DP-SGD with {type(self.sampling).__name__} batches, gradients clipped to {self.clipping_norm:g}"
+
+    def _unproved(self) -> str:
+        """Return why no guarantee is proved, empty where one is."""
+        if self.noise_multiplier == 0:
+            return "without noise there is no guarantee."
+        if self.sampling != Poisson():
+            return f"the accounting needs Poisson() batches, and these are {self.sampling}."
+        if self.rule == "mean":
+            return (
+                "dividing by the true batch size makes one person's influence larger than the sum's accounting allows."
+            )
+        return ""
+
+
+def public_steps(conditions: Conditions, mu: float) -> dict[str, Any]:
+    """Return batch size, steps, learning rate and clipping norm from public numbers alone.
+
+    Noise of a whole run moves weights as far as step size × steps × C√p/(Nμ), whatever the number of steps is; so their
+    product is chosen as regularisation is for objective perturbation: that the noise moves a logit by about 5.
+    """
+    N, R = conditions.examples, conditions.norm_bound
+    require(
+        R is not None, "DPSGD's public rule needs rows with a public norm bound; train with scaling=Standardised()."
+    )
+    require(conditions.width is not None, "DPSGD's public rule needs to know how many columns there are.")
+    weights, R = (conditions.classes - 1) * int(conditions.width or 0), float(R or 0.0)
+    length = LOGIT * N * mu / (CLIP * R**2 * math.sqrt(weights))
+    steps = int(min(max(length / 2, FEWEST_STEPS), MOST_STEPS))
+    rate = min(length / steps, STEP / R**2)
+    return {
+        "batch_size": max(1, min(N // 4, LARGEST_BATCH)), "steps": steps, "learning_rate": rate,
+        "clipping_norm": CLIP * R,
+    }  # fmt: skip
+
+
+def _budget(epsilon: float | None, delta: float, risk: Risk | None) -> float:
+    """Return the μ that a Gaussian mechanism of the same guarantee has."""
+    require((epsilon is None) == (risk is not None), "give either epsilon or a risk, not both and not neither.")
+    return risk.mu() if risk is not None else 1 / float(gaussian_noise_scale(1.0, epsilon or 0.0, delta))

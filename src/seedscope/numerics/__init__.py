@@ -1,0 +1,43 @@
+"""Statistics and a Newton solver on arrays; nothing here knows about privacy."""
+
+from seedscope.numerics import statistics
+from seedscope.numerics.betting import betting_interval
+from seedscope.numerics.newton import MODELS_TOGETHER, RESIDUAL, LogisticProblem, Solution
+from seedscope.numerics.softmax import SoftmaxProblem, zero_sum_basis
+from seedscope.numerics.statistics import (
+    clopper_pearson,
+    confidence_sequence,
+    empirical_bernstein,
+    mean_interval,
+    mean_ranks,
+    pair_mean_margin,
+    paired_t_test,
+    permutation_test_of_groups,
+    spearman,
+)
+from seedscope.numerics.three_values import three_valued_interval
+from seedscope.numerics.tilted import Spare, TiltLaw, tilted_log_ratios
+
+__all__ = [
+    "MODELS_TOGETHER",
+    "RESIDUAL",
+    "LogisticProblem",
+    "SoftmaxProblem",
+    "Solution",
+    "Spare",
+    "TiltLaw",
+    "betting_interval",
+    "clopper_pearson",
+    "confidence_sequence",
+    "empirical_bernstein",
+    "mean_interval",
+    "mean_ranks",
+    "pair_mean_margin",
+    "paired_t_test",
+    "permutation_test_of_groups",
+    "spearman",
+    "statistics",
+    "three_valued_interval",
+    "tilted_log_ratios",
+    "zero_sum_basis",
+]

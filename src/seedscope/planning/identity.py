@@ -1,0 +1,58 @@
+"""What makes a plan itself: its checksum, in which entries two differ, and the software that can change a bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from functools import cache
+from typing import Any
+
+from seedscope.core import processor
+
+NUMERICAL = ("machine", "jax", "jaxlib", "equinox", "numpy", "scipy")
+FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
+
+
+@cache
+def software_versions() -> dict[str, str]:
+    """Return the versions of what can change a trained bit."""
+    import platform
+    from importlib.metadata import version
+
+    packages = ("seedscope", "jax", "jaxlib", "equinox", "numpy", "scipy", "xarray", "zarr")
+    return {"python": platform.python_version(), "machine": platform.machine()} | {
+        one: version(one) for one in packages
+    }
+
+
+@cache
+def environment() -> dict[str, str]:
+    """Return what can change a trained bit and cannot be set: versions, processor, kernels, the compiler's flags."""
+    from threadpoolctl import threadpool_info
+
+    versions = {name: one for name, one in software_versions().items() if name in NUMERICAL}
+    kernels = {str(one.get("architecture")) for one in threadpool_info() if one.get("user_api") == "blas"}
+    flags = {name: os.environ[name] for name in FLAGS if os.environ.get(name)}
+    return versions | processor() | {"blas": " ".join(sorted(kernels))} | flags
+
+
+def fingerprint_of(identity: dict[str, Any]) -> str:
+    """Return the checksum of a plan's identity."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:
+    """Return a phrase for each entry in which two identities differ.
+
+    >>> differences({"mechanism": {"steps": 10}}, {"mechanism": {"steps": 20}})
+    ['mechanism.steps is 10, not 20']
+    """
+    found = []
+    for name in sorted(old.keys() | new.keys()):
+        mine, theirs = new.get(name), old.get(name)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            found += differences(theirs, mine, f"{prefix}{name}.")
+        elif mine != theirs:
+            found.append(f"{prefix}{name} is {theirs}, not {mine}")
+    return found

@@ -1,0 +1,81 @@
+"""What is kept of each model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from seedscope.core import require, require_count
+from seedscope.datasets import Part
+
+Probe = Literal["test", "neighbours", "spare", "train"]
+
+
+PROBES: tuple[Probe, ...] = ("test", "spare", "train", "neighbours")  # in this order: only the last can grow
+
+
+SINGULAR = {"neighbours": "neighbour"}  # the name of a part, as a coordinate
+
+
+@dataclass(frozen=True)
+class Norms:
+    """Whose gradient norms DP-SGD records while it trains, and how often; whether they are classified correctly too.
+
+    `of` is a part of the data: "neighbours" (the rows that neighbouring data sets lack), "train" or "test". They are
+    recorded before every `every`-th step, or once an "epoch", from the initial state on, and after the last step.
+    "float16" halves the space; it is rounded up, so that what follows from the norms stays a bound.
+    """
+
+    of: Literal["neighbours", "train", "test"] = "neighbours"
+    every: int | Literal["epoch"] = 1
+    precision: Literal["float32", "float16"] = "float32"
+
+    def __post_init__(self) -> None:
+        parts = ("neighbours", "train", "test")
+        require(self.of in parts, f"of must be one of {', '.join(parts)}, got {self.of!r}.")
+        if self.every != "epoch":
+            require_count("every", self.every)
+        known = self.precision in ("float32", "float16")
+        require(known, f"precision must be 'float32' or 'float16', got {self.precision!r}.")
+
+    def steps_between(self, examples: int, batch_size: int) -> int:
+        """Return every how many steps norms are recorded."""
+        return max(1, round(examples / batch_size)) if self.every == "epoch" else self.every
+
+
+@dataclass(frozen=True)
+class Records:
+    """What is kept of each model: weights, scores and losses on probe examples, and with DP-SGD gradient norms.
+
+    `probes` are parts of the data: "test", "neighbours" (the rows that neighbouring data sets lack), "spare" (x_0) and
+    "train". `scores_at_checkpoints` keeps scores and losses at every checkpoint, not only at the end. `fisher_traces`
+    of "train" or "neighbours" keeps at every checkpoint how much DP-SGD with smooth clipping has revealed of each row.
+    `losses_of` "train" or "neighbours" keeps how much likelier what each run released is because of each row: the
+    privacy loss, from which `privacy_loss.everybody` computes the best possible attack on each person.
+    """
+
+    probes: tuple[Probe, ...] = ("test", "neighbours", "spare")
+    scores_at_checkpoints: bool = False
+    norms: Norms | None = None
+    fisher_traces: Literal["train", "neighbours"] | None = None
+    losses_of: Literal["train", "neighbours"] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "probes", tuple(self.probes))
+        known = self.fisher_traces in (None, "train", "neighbours")
+        require(known, f"fisher_traces must be 'train' or 'neighbours', got {self.fisher_traces!r}.")
+        known = self.losses_of in (None, "train", "neighbours")
+        require(known, f"losses_of must be 'train' or 'neighbours', got {self.losses_of!r}.")
+        unknown = [one for one in self.probes if one not in PROBES]
+        require(not unknown, f"probes must be among {', '.join(PROBES)}, got {unknown}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Probed:
+    """Examples that something is recorded of: the part they are of, their places in it, and themselves."""
+
+    name: str  # of the part, as a coordinate
+    rows: np.ndarray
+    part: Part

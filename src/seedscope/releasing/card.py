@@ -1,0 +1,72 @@
+"""The card of a published model, in Markdown: what is guaranteed, for whom, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seedscope.core import RELATION_WORDS
+from seedscope.mechanisms import NOT_COVERED
+
+
+def model_card(facts: dict[str, Any]) -> str:
+    """Return the card from what is public about the model."""
+    parts = [_front_matter(facts), "# Model card", _about(facts), _guarantee(facts), _limits(facts), _use(facts)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _front_matter(facts: dict[str, Any]) -> str:
+    """Return the lines that model hubs read."""
+    lines = ["---", "tags:", "- differential-privacy", "- tabular-classification", "library_name: seedscope", "---"]
+    return "\n".join(lines)
+
+
+def _about(facts: dict[str, Any]) -> str:
+    """Return what the model is."""
+    classes = " or ".join(facts["classes"])
+    return (
+        f"{facts['model']}, trained by {facts['mechanism']}. It predicts {classes} from {len(facts['features'])} "
+        "features, whose names and scaling are in `model.json`; weights are in `model.npz` too."
+    )
+
+
+def _guarantee(facts: dict[str, Any]) -> str:
+    """Return what is guaranteed, as a table."""
+    found, curve = facts["guarantee"], facts["curve"]
+    if found["epsilon"] is None:
+        return f"## Privacy\n\n**Nothing is guaranteed:** {found['reason']}"
+    kind = found["epsilon"]["kind"]
+    rows = [("ε", f"{found['epsilon']['value']:.6g} ({kind})"), ("δ", f"{found['delta']:.3g}")]
+    if curve is not None:
+        rows += [("μ (Gaussian privacy)", f"{curve['mu']['value']:.4g}")]
+        rows += [("best membership attack's advantage, at most", f"{curve['advantage']['value']:.3g}")]
+        rows += [
+            (
+                f"its true-positive rate at {one['false_positive_rate']:g} false positives, at most",
+                f"{one['at_most']:.3g}",
+            )
+            for one in curve["true_positive_rates"]
+        ]
+    unit = "a person, with all of their rows" if found.get("unit") == "person" else "one row of the table"
+    rows += [("neighbouring data", RELATION_WORDS[found["relation"]]), ("unit", unit)]
+    table = "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
+    return f"## Privacy\n\n{table}\n\nBy {found['reason']} The whole curve is in `model.json`."
+
+
+def _limits(facts: dict[str, Any]) -> str:
+    """Return what is not covered."""
+    own = ["Random numbers came from the operating system and were kept nowhere."]
+    learned = facts["guarantee"].get("assumes", [])
+    warned = [f"Learned from the rows and not covered: {', '.join(learned)}."] if learned else []
+    said = "\n".join(f"- {one}" for one in (*warned, *NOT_COVERED))
+    return f"{own[0]}\n\n## Not covered\n\n{said}"
+
+
+def _use(facts: dict[str, Any]) -> str:
+    """Return how to use the model."""
+    if not facts["linear"]:
+        return ""
+    return (
+        '## Use\n\n```python\nimport seedscope as ss\n\nmodel = ss.load_released("model")\n'
+        "chances = model.predict_proba(rows)   # features as in the table\n"
+        "estimator = model.as_scikit_learn()   # for rows scaled by model.scaling.apply\n```"
+    )

@@ -1,0 +1,126 @@
+"""A model that is published: weights in open formats, public preprocessing, and a card."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seedscope.core import SeedscopeError, cannot_write, plain_values, require, write_together
+from seedscope.datasets import FittedScaling
+from seedscope.mechanisms import Guarantee
+from seedscope.releasing.card import model_card
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+
+    from seedscope.accounting import TradeOff
+
+FORMAT, VERSION = "seedscope-model", 1
+WEIGHTS, FACTS, CARD = "model.npz", "model.json", "MODEL_CARD.md"
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedModel:
+    """The one model to publish: flat weights (of a linear model the bias last), how rows are scaled, what is proved."""
+
+    weights: np.ndarray
+    model: str
+    linear: bool
+    feature_names: tuple[str, ...]
+    class_names: tuple[str, ...]
+    scaling: FittedScaling
+    mechanism: str
+    guarantee: Guarantee
+    curve: TradeOff | None = None
+
+    def predict_proba(self, features: np.ndarray) -> np.ndarray:
+        """Return the probabilities [row, class] of a linear model for features as they are in the table."""
+        require(self.linear, f"only linear models predict by themselves; load the weights into {self.model}.")
+        logits = self.scaling.apply(np.asarray(features, float)) @ self.weights[:-1] + self.weights[-1]
+        chance = 0.5 + 0.5 * np.tanh(0.5 * logits)
+        return np.stack([1 - chance, chance], axis=1)
+
+    def as_scikit_learn(self) -> LogisticRegression:
+        """Return a linear model as scikit-learn's; it takes rows that `scaling.apply` has scaled."""
+        from sklearn.linear_model import LogisticRegression
+
+        require(self.linear, f"only linear models are scikit-learn's; this one is {self.model}.")
+        found = LogisticRegression()
+        found.coef_, found.intercept_ = self.weights[None, :-1], self.weights[-1:]
+        found.classes_, found.n_features_in_ = np.arange(len(self.class_names)), len(self.weights) - 1
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything that is public about the model, as plain values."""
+        facts = {
+            "format": FORMAT,
+            "version": VERSION,
+            "model": self.model,
+            "linear": self.linear,
+            "features": list(self.feature_names),
+            "classes": list(self.class_names),
+            "scaling": _scaling_facts(self.scaling),
+            "mechanism": self.mechanism,
+            "guarantee": self.guarantee.describe(),
+            "curve": None if self.curve is None else self.curve.as_dict(),
+        }
+        linear = {"coefficients": self.weights[:-1].tolist(), "intercept": float(self.weights[-1])}
+        return facts | (linear if self.linear else {})
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write model.npz, model.json and MODEL_CARD.md into a new or empty folder, and nothing else."""
+        place = Path(folder)
+        free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
+        require(free, f"{place} is not empty; a published model gets a folder of its own.", argument="out")
+        facts = plain_values(self.as_dict())
+        files = {
+            FACTS: json.dumps(facts, indent=1, ensure_ascii=False) + "\n",
+            CARD: model_card(facts),
+        }
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            arrays = {"weights": self.weights, **_scaling_arrays(self.scaling)}
+            np.savez(place / WEIGHTS, allow_pickle=False, **arrays)
+            write_together(place, files)
+        except OSError as error:
+            raise cannot_write(place, error) from error
+        return [place / name for name in (CARD, FACTS, WEIGHTS)]
+
+
+def load_released(folder: str | Path) -> ReleasedModel:
+    """Return the model that was saved in a folder."""
+    place = Path(folder)
+    try:
+        facts = json.loads((place / FACTS).read_text(encoding="utf-8"))
+        with np.load(place / WEIGHTS, allow_pickle=False) as arrays:
+            weights = arrays["weights"]
+    except (OSError, ValueError, KeyError) as error:
+        raise SeedscopeError(f"{place} has no published model: {error}.") from None
+    require(facts.get("format") == FORMAT, f"{place / FACTS} is not a published model.")
+    return ReleasedModel(
+        weights, facts["model"], facts["linear"], tuple(facts["features"]), tuple(facts["classes"]),
+        _scaling_from(facts["scaling"]), facts["mechanism"], Guarantee.from_description(facts["guarantee"]),
+    )  # fmt: skip
+
+
+def _scaling_arrays(scaling: FittedScaling) -> dict[str, np.ndarray]:
+    """Return the arrays of a scaling, by name."""
+    every = {name: getattr(scaling, name) for name in ("mean", "deviation", "lower", "upper")}
+    return {name: values for name, values in every.items() if values is not None}
+
+
+def _scaling_facts(scaling: FittedScaling) -> dict[str, Any]:
+    """Return a scaling as plain values: (value cut to lower and upper, less mean) / deviation, rows to norm_bound."""
+    arrays = {name: values.tolist() for name, values in _scaling_arrays(scaling).items()}
+    return {**arrays, "norm_bound": scaling.norm_bound, "learned": scaling.learned, "spent": list(scaling.spent)}
+
+
+def _scaling_from(facts: dict[str, Any]) -> FittedScaling:
+    """Return the scaling that was written down."""
+    arrays = {name: np.asarray(facts[name]) for name in ("mean", "deviation", "lower", "upper") if name in facts}
+    epsilon, delta = facts["spent"]
+    return FittedScaling(norm_bound=facts["norm_bound"], learned=facts["learned"], spent=(epsilon, delta), **arrays)

@@ -1,0 +1,128 @@
+"""Trains the one model to publish."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from seedscope.accounting import TradeOff, trade_off
+from seedscope.core import SeedscopeError, require
+from seedscope.datasets import Dataset, Part, Scaling
+from seedscope.mechanisms import Guarantee, Mechanism
+from seedscope.planning import Grid, Plan, Records, make_plan
+from seedscope.releasing.model import ReleasedModel
+from seedscope.training import Job, SystemDraws
+
+SMOOTHING = 2.0**-10  # of ε: what smoothing a minimiser may cost
+
+
+def release(
+    data: Dataset,
+    mechanism: Mechanism,
+    *,
+    model: Any = None,
+    scaling: Scaling | None = None,
+    unproved: bool = False,
+    draws: SystemDraws | None = None,
+) -> ReleasedModel:
+    """Return the one model to publish, trained on all rows, with the guarantee that holds for these very weights.
+
+    The random numbers are the operating system's and are kept nowhere: nobody can train the same model again, its
+    owner included. A test part that was drawn from the rows is trained on too; one that was given is left out.
+
+    Args:
+        data: with public ranges of its columns, or rows with a norm bound; otherwise scaling is learned and nothing is
+            proved.
+        mechanism: with a proved guarantee. Smoothing its minimiser costs 1/1024 of ε more, which the guarantee counts.
+        model: a network for DP-SGD; default logistic regression.
+        scaling: default as for `train`.
+        unproved: publish all the same what is not proved.
+        draws: where random numbers come from; for tests.
+
+    >>> import seedscope as ss
+    >>> found = ss.release(ss.load("breast-cancer"), ss.ObjectivePerturbation(epsilon=1.0))
+    >>> found.guarantee.epsilon.kind, found.weights.shape
+    ('proved', (31,))
+    """
+    draws = draws or SystemDraws()
+    plan = make_plan(all_rows(data), mechanism, model, Grid(1, root_seed=0), Records(probes=()), scaling)
+    smoothing = _smoothing(plan)
+    guarantee = _guarantee(plan, smoothing)
+    if not (guarantee.is_proved or unproved):
+        raise SeedscopeError(f"nothing is proved for this model: {guarantee.reason}", argument="unproved")
+    fitted = plan.fitted_scaling if not plan.scaling.draws else _drawn_scaling(plan, draws)
+    job = _scaled_job(plan, fitted)
+    weights = mechanism.published(job, draws, smoothing)
+    require(
+        bool(np.isfinite(weights).all()), "the weights are not finite; use a smaller learning rate or clipping norm."
+    )
+    return ReleasedModel(
+        weights, repr(plan.model), plan.model.convex and data.classes == 2, data.feature_names, data.class_names,
+        fitted, mechanism.public_words(), guarantee, _curve(plan, guarantee),
+    )  # fmt: skip
+
+
+def all_rows(data: Dataset) -> Dataset:
+    """Return the data with every row to train on; a test part that was given is left out.
+
+    The split that is drawn depends on everybody's label, so that one person's row could move others in or out.
+    """
+    if not data.drawn_test:
+        return data
+    parts = [data.train, data.test]
+    joined = _joined([part for part in parts if len(part)])
+    order = np.argsort(joined.rows, kind="stable")
+    return replace(data, train=joined.take(order), spare=("test", 0), drawn_test=False)
+
+
+def _joined(parts: list[Part]) -> Part:
+    """Return parts as one."""
+    owners = [one.persons for one in parts if one.persons is not None]
+    names = ("features", "labels", "ids", "rows")
+    arrays: Any = {name: np.concatenate([getattr(one, name) for one in parts]) for name in names}
+    return Part(**arrays, persons=np.concatenate(owners) if owners else None)
+
+
+def _smoothing(plan: Plan) -> float:
+    """Return the ε that smoothing may cost; a mechanism without a guarantee has none to count, but is smoothed."""
+    own = plan.mechanism.guarantee(plan.conditions).epsilon
+    return SMOOTHING * (1.0 if own is None else own.value)
+
+
+def _guarantee(plan: Plan, smoothing: float) -> Guarantee:
+    """Return the guarantee of the weights as they are published."""
+    found, mechanism = plan.guarantee, plan.mechanism
+    if found.epsilon is None:
+        return found
+    if not mechanism.publishes_exactly:
+        said = "the noise as it is computed (single precision)"
+        return replace(
+            found, epsilon=replace(found.epsilon, kind="estimate"), assumes=(*found.assumes, said),
+            reason=f"{found.reason[:-1]}; not proved for floating point.",
+        )  # fmt: skip
+    cost = smoothing if mechanism.smooths else 0.0
+    return replace(found, epsilon=replace(found.epsilon, value=found.epsilon.value + cost))
+
+
+def _curve(plan: Plan, guarantee: Guarantee) -> TradeOff | None:
+    """Return what any membership attack can achieve at most: the mechanism's own curve, unless smoothing adds to it."""
+    if guarantee.epsilon is None:
+        return None
+    if plan.mechanism.smooths:
+        return trade_off(epsilon=guarantee.epsilon.value, delta=guarantee.delta, kind=guarantee.epsilon.kind)
+    return plan.mechanism.trade_off(plan.conditions)
+
+
+def _drawn_scaling(plan: Plan, draws: SystemDraws) -> Any:
+    """Return a private scaling with noise from the operating system."""
+    seed = int.from_bytes(draws.bits(32), "big")
+    return plan.scaling.refit(plan.data.base.features, np.random.Generator(np.random.Philox(seed)))
+
+
+def _scaled_job(plan: Plan, fitted: Any) -> Job:
+    """Return what training needs: all rows scaled, no probes, no seed."""
+    features = np.concatenate([plan.data.base.features, plan.data.spare_example.features])
+    rows = fitted.apply(features).astype(plan.mechanism.precision)
+    return replace(plan.job, rows=rows, scaling=None, raw_rows=None, root_seed=0)

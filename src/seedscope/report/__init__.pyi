@@ -1,0 +1,17 @@
+from .charts import charts as charts
+from .comparison import render_comparison as render_comparison
+from .comparison import write_comparison as write_comparison
+from .dossier import write_dossier as write_dossier
+from .folder import claim_folder as claim_folder
+from .folder import write_charts as write_charts
+from .folder import write_page as write_page
+from .folder import write_report as write_report
+from .model_card import model_card as model_card
+from .model_card import write_card as write_card
+from .page import render_page as render_page
+from .page import render_summary as render_summary
+from .pipelines import junit as junit
+from .pipelines import sarif as sarif
+from .pipelines import write_for_pipelines as write_for_pipelines
+from .schema import check_report as check_report
+from .schema import read_report as read_report

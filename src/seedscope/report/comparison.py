@@ -1,0 +1,38 @@
+"""A comparison of mechanisms as a web page that opens offline, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from seedscope.core import cannot_write, plain_values, write_together
+from seedscope.report.folder import claim_folder
+from seedscope.report.page import asset_code, content_security_policy, environment
+
+PAGE_NAME, JSON_NAME = "comparison.html", "comparison.json"
+
+
+def render_comparison(comparison: Mapping[str, Any]) -> str:
+    """Return the page as HTML text: text escaped, no script, no network."""
+    style = asset_code("style.css")
+    policy = content_security_policy([], style)
+    page: str = (
+        environment()
+        .get_template("comparison.html.j2")
+        .render(found=plain_values(comparison), policy=policy, style=Markup(style))
+    )
+    return page
+
+
+def write_comparison(folder: str | Path, comparison: Mapping[str, Any]) -> list[Path]:
+    """Write `comparison.html` and `comparison.json` into a folder of ours; return their paths, the page first."""
+    place, plain = claim_folder(folder), plain_values(comparison)
+    text = json.dumps(plain, indent=1, ensure_ascii=False)
+    try:
+        return write_together(place, {PAGE_NAME: render_comparison(plain), JSON_NAME: text})
+    except OSError as error:
+        raise cannot_write(place, error) from error

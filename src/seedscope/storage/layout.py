@@ -1,0 +1,202 @@
+"""How an ensemble is laid out: its variables with named axes, and the coordinates along them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from seedscope.datasets import Part
+from seedscope.planning import Chunk, Plan
+from seedscope.training import Arrays
+
+FORMAT = 1  # of a store
+CHUNKED = ("seed", "neighbour")  # the axes along which models are trained in chunks
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A recorded variable: its named axes, its whole shape, the shape of one chunk, and its type."""
+
+    name: str
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    dtype: str
+
+
+def variables(plan: Plan) -> list[Variable]:
+    """Return the variables that a plan records."""
+    examples = len(plan.job.probe_rows)
+    scores = ("seed", "neighbour", "init", *(("step",) if plan.records.scores_at_checkpoints else ()), "example")
+    probabilities = scores if plan.data.classes == 2 else (*scores, "class")
+    found = []
+    if plan.mechanism.records_weights:
+        found.append(_variable(plan, "weights", ("seed", "neighbour", "init", "step", "parameter"), "float32"))
+    if examples:
+        found.append(_variable(plan, "scores", probabilities, "float32"))
+        found.append(_variable(plan, "losses", scores, "float32"))
+    for name, dtype in plan.mechanism.model_records.items():
+        found.append(_variable(plan, name, ("seed", "neighbour", "init"), dtype))
+    if plan.records.norms is not None:
+        axes = ("seed", "neighbour", "init", "norm_step", "watched")
+        found.append(_variable(plan, "gradient_norms", axes, plan.records.norms.precision))
+        found.append(_variable(plan, "correct", axes, "float16"))  # 0 or 1; like everything else NaN until it is known
+    if plan.traced is not None:
+        found.append(_variable(plan, "fisher_traces", ("seed", "neighbour", "init", "step", "traced"), "float32"))
+    if plan.lossy is not None:
+        found.append(_variable(plan, "privacy_losses", ("seed", "neighbour", "init", "loser"), "float32"))
+    return found
+
+
+def stored_name(name: str) -> str:
+    """Return the name that a variable has on the disk: format 1 has one name for two kinds of norms."""
+    return "gradient_norms" if name == "residual_norms" else name
+
+
+def stored_variables(plan: Plan) -> list[Variable]:
+    """Return the variables that a plan records, by their names on the disk."""
+    return [replace(one, name=stored_name(one.name)) for one in variables(plan)]
+
+
+def coordinates(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
+    """Return name → (axis, values) of every coordinate."""
+    parts = plan.probed
+    drawn = np.arange(len(plan.neighbours)) > len(plan.grid.people)
+    labels = [one.part.labels for one in parts]
+    return {
+        "seed": ("seed", plan.seeds),
+        "neighbour": ("neighbour", plan.neighbours),
+        "neighbour_drawn": ("neighbour", drawn),
+        "init": ("init", np.array(plan.inits)),
+        "step": ("step", np.array(plan.steps)),
+        "example_part": ("example", np.array([one.name for one in parts for _ in one.rows], dtype=str)),
+        "example_row": ("example", np.concatenate([np.zeros(0, int), *(one.rows for one in parts)])),
+        "example_label": ("example", np.concatenate([np.zeros(0, int), *labels])),
+        "example_person": ("example", np.concatenate([np.zeros(0, int), *(_person(plan, one.part) for one in parts)])),
+        **_people(plan),
+        **_watched(plan),
+        **_traced(plan),
+        **_lossy(plan),
+    }
+
+
+def _watched(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
+    """Return the coordinates of recorded gradient norms: the steps done before, and whose they are."""
+    if plan.watched is None:
+        return {}
+    name, rows, part = plan.watched.name, plan.watched.rows, plan.watched.part
+    return {
+        "norm_step": ("norm_step", np.array(plan.norm_steps)),
+        "watched_part": ("watched", np.repeat([name], len(rows))),
+        "watched_row": ("watched", rows),
+        "watched_label": ("watched", part.labels),
+        "watched_person": ("watched", _person(plan, part)),
+    }
+
+
+def _traced(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
+    """Return the coordinates of recorded Fisher traces: whose they are, rows of the data that models are trained on."""
+    if plan.traced is None:
+        return {}
+    part = plan.data.base.take(plan.traced)
+    return {
+        "traced_row": ("traced", plan.traced),
+        "traced_label": ("traced", part.labels),
+        "traced_person": ("traced", _person(plan, part)),
+    }
+
+
+def _lossy(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
+    """Return the coordinates of recorded privacy losses: whose they are, rows that models are trained on."""
+    if plan.lossy is None:
+        return {}
+    return {
+        "loser_row": ("loser", plan.lossy),
+        "loser_person": ("loser", _person(plan, plan.data.base.take(plan.lossy))),
+    }
+
+
+def _people(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
+    """Return the coordinates of the person axis: every row of the data in its original order, whether probed or not."""
+    parts = _data_parts(plan)
+    order = np.argsort(np.concatenate([part.rows for part in parts.values()]), kind="stable")
+
+    def together(arrays: Iterable[np.ndarray]) -> tuple[str, np.ndarray]:
+        return "person", np.concatenate(list(arrays))[order]
+
+    return {
+        "person_id": together(part.ids.astype(str) for part in parts.values()),
+        "person_part": together(np.repeat([name], len(part)) for name, part in parts.items()),
+        "person_label": together(part.labels for part in parts.values()),
+        **{
+            f"group_{k}": together(part.groups[name].astype(str) for part in parts.values())
+            for k, name in enumerate(plan.data.groups)
+        },
+    }
+
+
+def _person(plan: Plan, part: Part) -> np.ndarray:
+    """Return the place of each row of a part on the person axis."""
+    rows = np.sort(np.concatenate([one.rows for one in _data_parts(plan).values()]))
+    return np.searchsorted(rows, part.rows)
+
+
+def _data_parts(plan: Plan) -> dict[str, Part]:
+    """Return the parts of the data by name; the validation part only where there is one."""
+    data = plan.data
+    parts = {"train": data.train, "validation": data.validation, "test": data.test}
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def region(plan: Plan, chunk: Chunk) -> tuple[slice, slice]:
+    """Return the seeds and neighbours of the grid that a chunk holds, as slices of the first two axes."""
+    seeds = plan.shape.seed_slice(chunk, plan.grid.seeds)
+    return seeds, plan.shape.neighbour_slice(chunk, len(plan.neighbours))
+
+
+def trim(plan: Plan, chunk: Chunk, records: Arrays) -> Arrays:
+    """Return the records without the padding beyond the grid's edge."""
+    seeds, neighbours = region(plan, chunk)
+    inside = np.s_[: seeds.stop - seeds.start, : neighbours.stop - neighbours.start]
+    return {name: np.ascontiguousarray(values[inside]) for name, values in records.items()}
+
+
+def _variable(plan: Plan, name: str, axes: tuple[str, ...], dtype: str) -> Variable:
+    """Return the variable with the sizes that the plan gives its axes."""
+    sizes = {
+        "seed": plan.grid.seeds,
+        "neighbour": len(plan.neighbours),
+        "init": len(plan.inits),
+        "step": len(plan.steps),
+        "parameter": plan.parameters,
+        "example": len(plan.job.probe_rows),
+        "class": plan.data.classes,
+        "norm_step": len(plan.norm_steps),
+        "watched": 0 if plan.watched is None else len(plan.watched.rows),
+        "traced": 0 if plan.traced is None else len(plan.traced),
+        "loser": 0 if plan.lossy is None else len(plan.lossy),
+    }
+    chunk = sizes | {"seed": plan.shape.seeds, "neighbour": plan.shape.neighbours}
+    return Variable(name, axes, tuple(sizes[a] for a in axes), tuple(chunk[a] for a in axes), dtype)
+
+
+def diverged_seeds(seeds: slice, kept: Arrays) -> list[int]:
+    """Return the seeds of a chunk whose models have weights that are not finite; none where no weights are kept."""
+    if "weights" not in kept:
+        return []
+    finite = np.isfinite(kept["weights"]).all(axis=tuple(range(1, kept["weights"].ndim)))
+    return [seeds.start + int(place) for place in np.flatnonzero(~finite)]
+
+
+def attributes(plan: Plan) -> dict[str, Any]:
+    """Return the attributes of an ensemble: its whole description as JSON, and what tells whether it is whole."""
+    from seedscope.storage.reading import CHECKSUMS, known_checksums  # start-up
+
+    known = coordinates(plan)
+    named = " ".join(name for name, (axis, _) in known.items() if name != axis)
+    description = plan.description().text()
+    checksums = known_checksums(description, {name: values for name, (_, values) in known.items()})
+    return {"description": description, "format": FORMAT, "coordinates": named, CHECKSUMS: checksums}

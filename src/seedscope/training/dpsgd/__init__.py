@@ -1,0 +1,18 @@
+"""DP-SGD on a block of models side by side, with what it records of each person; loads JAX."""
+
+from seedscope.training.dpsgd.per_example import clipped_sum, flat_factors, gradient_norms
+from seedscope.training.dpsgd.publishing import published_steps
+from seedscope.training.dpsgd.steps import PrivateSteps
+from seedscope.training.dpsgd.train import People, dpsgd_trainer, rounded_up, train_dpsgd
+
+__all__ = [
+    "People",
+    "PrivateSteps",
+    "clipped_sum",
+    "dpsgd_trainer",
+    "flat_factors",
+    "gradient_norms",
+    "published_steps",
+    "rounded_up",
+    "train_dpsgd",
+]

@@ -1,0 +1,85 @@
+"""Likelihood-ratio membership tests: what they must find, and must not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seedscope.analyses.membership import epsilon_lower, likelihood_ratio_tests, logit_confidence
+from seedscope.core.errors import SeedscopeError
+
+
+def losses(shift: np.ndarray | float, seeds: int, people: int, seed: int = 0) -> np.ndarray:
+    """Return losses whose logit confidences are standard normal around a shift."""
+    confidence = np.random.default_rng(seed).normal(size=(seeds, people)) + shift
+    return np.logaddexp(0, -confidence)
+
+
+def test_logit_confidence_inverts_the_loss() -> None:
+    confidence = np.linspace(-20, 12, 50)
+    np.testing.assert_allclose(logit_confidence(np.logaddexp(0, -confidence)), confidence, rtol=1e-6)
+
+
+def test_a_person_who_changes_nothing_cannot_be_recognised() -> None:
+    same = losses(0.0, 200, 30)
+    tests = likelihood_ratio_tests(same, same)
+    np.testing.assert_array_equal(tests.advantage, 0)
+    assert float(tests.set_epsilon_lower) == 0
+
+
+def test_a_person_far_from_everything_is_recognised_up_to_the_ceiling() -> None:
+    tests = likelihood_ratio_tests(losses(20.0, 100, 3), losses(0.0, 100, 3, seed=1))
+    np.testing.assert_array_equal(tests.advantage, 1)
+    assert float(tests.set_epsilon_lower) == pytest.approx(tests.ceiling) == pytest.approx(2.57, abs=0.005)
+
+
+def test_exposed_people_rank_first() -> None:
+    shift = np.array([0.0, 0.5, 1.0, 2.0, 4.0])
+    tests = likelihood_ratio_tests(losses(shift, 2000, 5), losses(0.0, 2000, 5, seed=1))
+    assert (np.diff(tests.advantage) > 0).all()
+    # For two unit normals at distance s the even test has advantage 2Φ(s/2) − 1.
+    np.testing.assert_allclose(tests.advantage, [0.0, 0.197, 0.383, 0.683, 0.954], atol=0.06)
+
+
+def test_the_lower_bound_keeps_its_confidence_when_thresholds_and_person_are_chosen() -> None:
+    # Gaussian noise with distance s has pure ε = ∞, but no attack proves more than the event-wise ε it aims at; with
+    # identical distributions the true ε is 0, and whatever is proved above it is an error.
+    wrong = 0
+    for repetition in range(300):
+        inside = losses(0.0, 24, 10, seed=2 * repetition)
+        outside = losses(0.0, 24, 10, seed=2 * repetition + 1)
+        wrong += float(likelihood_ratio_tests(inside, outside, confidence=0.9).set_epsilon_lower) > 0
+    assert wrong / 300 <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / 300)
+
+
+def test_randomised_response_is_bounded_from_below_by_its_own_epsilon() -> None:
+    # A mechanism that answers truthfully with probability e^ε/(1 + e^ε) is exactly ε-private.
+    epsilon, draw, wrong, best = 1.0, np.random.default_rng(0), 0, []
+    for _ in range(100):
+        truth = draw.random((400, 1)) < np.exp(epsilon) / (1 + np.exp(epsilon))
+        lie = draw.random((400, 1)) >= np.exp(epsilon) / (1 + np.exp(epsilon))
+        jitter = 1e-3 * draw.normal(size=(2, 400, 1))
+        tests = likelihood_ratio_tests(0.2 + 0.6 * ~truth + jitter[0], 0.2 + 0.6 * ~lie + jitter[1], confidence=0.9)
+        best.append(float(tests.set_epsilon_lower))
+        wrong += best[-1] > epsilon
+    assert wrong <= 20
+    assert np.median(best) > 0.4
+
+
+def test_roc_is_monotone_and_ends_at_one() -> None:
+    tests = likelihood_ratio_tests(losses(1.0, 100, 20), losses(0.0, 100, 20, seed=1))
+    assert (np.diff(tests.roc_false_positive_rate) >= 0).all()
+    assert (np.diff(tests.roc_true_positive_rate) >= 0).all()
+    assert tests.roc_true_positive_rate[-1] == tests.roc_false_positive_rate[-1] == 1
+
+
+def test_the_ceiling_is_what_a_perfect_attack_would_prove() -> None:
+    tests = likelihood_ratio_tests(losses(0.0, 40, 2), losses(0.0, 40, 2, seed=1), confidence=0.95)
+    assert tests.ceiling == pytest.approx(float(epsilon_lower(20, 20, 0, 20, 0.95)))
+
+
+def test_too_few_seeds_or_other_shapes_are_refused() -> None:
+    with pytest.raises(SeedscopeError, match="at least 8 seeds, got 4"):
+        likelihood_ratio_tests(losses(0.0, 4, 2), losses(0.0, 4, 2))
+    with pytest.raises(SeedscopeError, match="one shape"):
+        likelihood_ratio_tests(losses(0.0, 10, 2), losses(0.0, 10, 3))

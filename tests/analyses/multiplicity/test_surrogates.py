@@ -1,0 +1,118 @@
+"""Stand-ins: their known votes, intervals from three values, and that these cover."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import seedscope as ss
+from seedscope.analyses import multiplicity as mu
+from seedscope.core import SeedscopeError
+from seedscope.execution import stand_ins_of
+from seedscope.execution import until as adaptive
+from seedscope.numerics import three_valued_interval
+from seedscope.planning import make_plan
+from seedscope.training import spherical_share
+from tests.helpers.small_data import table
+
+DATA = table(rows=120, columns=3, norm_bound=1.0)
+
+
+def mechanism(epsilon: float) -> Any:
+    return ss.GaussianObjectivePerturbation(epsilon, 1e-5)
+
+
+def decided(epsilon: float, models: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the decisions of models and of their stand-ins, and the known shares of the latter."""
+    grid = ss.Grid(models, root_seed=seed)
+    plan = make_plan(DATA, mechanism(epsilon), None, grid, ss.Records(probes=("test",)))
+    surrogate = plan.mechanism.surrogate(plan.job)
+    assert surrogate is not None
+    trained = ss.train(DATA, mechanism(epsilon), grid=grid, records=ss.Records(probes=("test",)), jobs=1)
+    return trained.base_scores() > 0.5, surrogate.decisions(np.arange(models)), surrogate.shares()
+
+
+@pytest.mark.parametrize("law", ["gaussian", "gamma"])
+@pytest.mark.parametrize("dimension", [1, 4, 30])
+def test_the_share_of_spherical_noise_is_what_drawing_it_gives(law: str, dimension: int) -> None:
+    draw = np.random.default_rng(0)
+    vectors = draw.normal(size=(200_000, dimension))
+    if law == "gamma":
+        vectors *= (draw.standard_gamma(dimension, 200_000) / np.linalg.norm(vectors, axis=1))[:, None]
+    margins = np.array([-1.0, 0.0, 0.5, 2.0])
+    drawn = (vectors[:, :1] <= margins).mean(0)
+    np.testing.assert_allclose(spherical_share(law, margins, dimension), drawn, atol=0.005)
+
+
+@pytest.mark.parametrize(("up", "down"), [(0.0, 0.0), (0.02, 0.0), (0.02, 0.03), (0.3, 0.1)])
+def test_the_interval_of_three_values_covers_however_often_one_looks(up: float, down: float) -> None:
+    draw = np.random.default_rng(1).random((400, 1000))
+    ups, downs = np.cumsum(draw < up, axis=0), np.cumsum(draw > 1 - down, axis=0)
+    ever = np.zeros(1000, bool)
+    for look in range(20, 401, 20):
+        lower, upper = three_valued_interval(ups[look - 1], downs[look - 1], look, 0.8)
+        ever |= (up - down < lower) | (upper < up - down)
+    assert ever.mean() <= 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.5])
+def test_surrogate_intervals_cover_at_their_level_over_500_repetitions(epsilon: float) -> None:
+    models, stand_ins, shares = decided(epsilon, 30_000, seed=3)
+    truth = 4 * models.mean(0) * (1 - models.mean(0))
+    wrong = 0
+    for part in range(500):
+        here = slice(60 * part, 60 * (part + 1))
+        found = mu.StandIns.counted(shares, models[here], stand_ins[here], 5e-5)
+        lower, upper = mu.combined_interval(models[here].sum(0), found, 0.8, len(truth))
+        wrong += bool(((truth < lower - 0.01) | (upper + 0.01 < truth)).any())  # the truth is known to about .01
+    assert wrong / 500 <= 0.2
+
+
+def test_stand_ins_leave_little_variance_and_their_estimate_is_that_of_many_models() -> None:
+    models, stand_ins, shares = decided(2.5, 3000, seed=5)
+    few = mu.StandIns.counted(shares, models[:200], stand_ins[:200])
+    assert few.useful
+    assert few.variance_left < 0.3
+    many = mu.disagreement(models)
+    assert np.abs(few.disagreement - many).mean() < np.abs(mu.disagreement(models[:200]) - many).mean()
+    assert "fewer are needed" in few.words()
+
+
+def test_stand_ins_with_other_noise_say_that_they_are_of_no_use_and_the_votes_count_alone() -> None:
+    draw = np.random.default_rng(2)
+    models, other = draw.random((2, 500, 20)) < 0.3
+    found = mu.StandIns.counted(np.full(20, 0.3), models, other)
+    assert not found.useful
+    assert "only the models' own votes" in found.words()
+    plain = mu.disagreement_interval(models.sum(0), 500, 1 - 0.25 * 0.05, 20)
+    lower, upper = mu.combined_interval(models.sum(0), found, 0.95, 20)
+    assert np.all((lower >= plain[0] - 1e-12) & (upper <= plain[1] + 1e-12))
+
+
+def test_output_perturbation_is_its_own_stand_in() -> None:
+    trained = ss.train(DATA, ss.OutputPerturbation(1.0), grid=ss.Grid(200), jobs=1)
+    found = stand_ins_of(trained, DATA)
+    assert found is not None
+    assert found.ups.sum() + found.downs.sum() == 0
+
+
+def test_training_until_an_error_needs_fewer_models_with_stand_ins_and_says_so() -> None:
+    few, many = (adaptive.train_until(DATA, mechanism(2.5), error=0.1, surrogate=one, jobs=1) for one in (True, False))
+    assert few.reached
+    assert many.reached
+    assert few.seeds < many.seeds / 2
+    assert few.stand_ins is not None
+    assert many.stand_ins is None
+
+
+def test_a_model_has_no_stand_in_where_its_mechanism_has_none() -> None:
+    trained = ss.train(DATA, ss.SGD(steps=3), grid=ss.Grid(2), jobs=1)
+    assert stand_ins_of(trained, DATA) is None
+
+
+def test_counts_that_do_not_belong_together_are_refused() -> None:
+    with pytest.raises(SeedscopeError, match="its stand-in"):
+        mu.StandIns.counted([0.1], [[1]], [[1], [0]])
+    with pytest.raises(SeedscopeError, match="at most all trials"):
+        three_valued_interval(3, 3, 5, 0.9)

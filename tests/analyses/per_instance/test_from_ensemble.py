@@ -1,0 +1,175 @@
+"""Per-instance privacy of trained ensembles: directions, records, refusals, and the commands that use it."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from seedscope import DPSGD, Ensemble, Grid, Norms, Number, Records, SeedscopeError, Shuffled, per_instance, train
+from seedscope.accounting import dpsgd_epsilon, rdp_to_epsilon
+from seedscope.commands.account import account_for, least_noise
+from seedscope.commands.unlearn import summarise
+from tests.helpers.present import present
+from tests.helpers.small_data import table
+
+MECHANISM = DPSGD(1.0, batch_size=8, steps=30, noise_multiplier=1.5, clipping_norm=0.5)
+ORDERS = (1.5, 2.0, 4.0, 8.0)
+
+
+@pytest.fixture(scope="module")
+def ensemble() -> Ensemble:
+    """Return models with and without three people."""
+    return train(table(), MECHANISM, grid=Grid(seeds=6, neighbours=3, init="fixed"), records=Records(norms=Norms()))
+
+
+@pytest.fixture(scope="module")
+def everyone() -> Ensemble:
+    """Return models whose norms of all training rows were recorded every five steps."""
+    records = Records(norms=Norms("train", every=5))
+    return train(table(), MECHANISM, grid=Grid(seeds=4, neighbours=2), records=records)
+
+
+def test_both_directions_equal_the_composition_of_their_own_runs(ensemble: Ensemble) -> None:
+    found = per_instance.per_instance_privacy(ensemble, orders=ORDERS, holder=90.0)
+    norms = ensemble.dataset["gradient_norms"].values[:, :, 0, :-1]
+    assert found.both_directions.all()
+    for person in range(3):
+        for side, runs in (
+            (found.rdp_with, norms[:, 0, :, person]),
+            (found.rdp_without, norms[:, person + 1, :, person]),
+        ):
+            s = per_instance.clipped(runs, 0.5)
+            for k, order in enumerate(ORDERS):
+                one = float(per_instance.compose_expected(s, 0.75, 0.2, order, 90.0, clipping_norm=0.5).total)
+                assert one * (1 - 1e-12) <= side[person, k] <= 1.02 * one
+    np.testing.assert_array_equal(found.rdp, np.maximum(found.rdp_with, found.rdp_without))
+
+
+def test_nobody_is_worse_off_than_the_guarantee(ensemble: Ensemble) -> None:
+    found = per_instance.per_instance_privacy(ensemble)
+    baseline = float(dpsgd_epsilon(1.5, 0.2, 30, 1e-5))
+    assert float(found.epsilon_baseline) == pytest.approx(baseline)
+    assert found.epsilon_baseline.kind == "proved"
+    assert np.all(found.epsilon <= baseline)
+    assert np.all(found.epsilon <= found.epsilon_statistical)
+    assert np.all(found.epsilon_statistical <= baseline)
+    assert np.all(found.rdp <= found.baseline)
+    expected = rdp_to_epsilon(found.rdp, found.orders, 1e-5)
+    np.testing.assert_allclose(found.epsilon, np.minimum(expected, baseline))
+
+
+def test_a_persons_number_says_its_kind_and_bound(ensemble: Ensemble) -> None:
+    number = per_instance.per_instance_privacy(ensemble, confidence=0.9).number(1)
+    assert isinstance(number, Number)
+    assert (number.kind, number.confidence, number.note) == ("estimate", 0.9, "")
+    assert present(number.lower) <= float(number) <= present(number.upper)
+
+
+def test_the_best_of_several_holder_constants_is_at_most_each(ensemble: Ensemble) -> None:
+    best = per_instance.per_instance_privacy(ensemble).rdp
+    for holder in (30.0, 90.0, 300.0):
+        assert np.all(best <= per_instance.per_instance_privacy(ensemble, holder=holder).rdp * (1 + 1e-12))
+
+
+def test_attacks_are_bounded_for_each_person(ensemble: Ensemble) -> None:
+    found = per_instance.per_instance_privacy(ensemble)
+    rates = found.true_positive_rate([0.01, 0.1])
+    assert rates.shape == (3, 2)
+    assert np.all((rates > [0.01, 0.1]) & (rates < 1))
+    assert np.all((found.membership_advantage() > 0) & (found.membership_advantage() < 1))
+    assert found.memorisation(np.array([0.5, 0.7, 0.9])).shape == (3,)
+
+
+def test_rows_that_no_run_lacks_have_one_direction_only(everyone: Ensemble) -> None:
+    found = per_instance.per_instance_privacy(everyone)
+    neighbours = everyone.dataset["neighbour"].values[1:]
+    np.testing.assert_array_equal(np.flatnonzero(found.both_directions), np.sort(neighbours))
+    assert np.isnan(found.epsilon_statistical).all()  # norms between the recorded states are not known
+    lonely = int(np.flatnonzero(~found.both_directions)[0])
+    assert found.number(lonely).note == "one direction only"
+    assert np.isfinite(found.epsilon).all()
+
+
+def test_test_rows_are_seen_by_runs_without_them() -> None:
+    ensemble = train(table(), MECHANISM, grid=Grid(seeds=3), records=Records(norms=Norms("test")))
+    found = per_instance.per_instance_privacy(ensemble)
+    assert np.isnan(found.rdp_with).all()
+    assert np.isfinite(found.rdp_without).all()
+
+
+def test_shares_of_steps_and_contributions_follow_their_formulas(everyone: Ensemble) -> None:
+    shares = per_instance.step_shares(everyone, order=4.0)
+    norms = everyone.dataset["gradient_norms"].values[:, 0, 0]
+    np.testing.assert_allclose(shares.shares, per_instance.step_share(norms, 0.5, 1.5, 0.2, 4.0))
+    assert shares.steps.tolist() == [0, 5, 10, 15, 20, 25, 30]
+    assert set(np.unique(shares.correct)) <= {0.0, 1.0}
+    steps, contributions = per_instance.contribution_shares(everyone, order=4.0)
+    assert steps.tolist() == [0, 5, 10, 15, 20, 25]
+    whole = np.repeat(per_instance.clipped(norms[:, :6, 7], 0.5), 5, axis=1)
+    composed = per_instance.compose_expected(whole, 0.75, 0.2, 4.0)
+    baseline = float(per_instance.step_rdp(1.0, 1.5, 0.2, 4.0))
+    np.testing.assert_allclose(contributions[7], composed.contributions[::5] / baseline, rtol=1e-9)
+
+
+def test_deletion_requests_are_decided_from_recorded_norms(everyone: Ensemble) -> None:
+    found = per_instance.per_instance_privacy(everyone, orders=per_instance.orders_needed(2.0, 2))
+    requests = [(row, found.divergence(row)) for row in (3, 11)]
+    decisions = per_instance.unlearning_decisions(requests, order=2.0, budget=100.0)
+    assert [one.kept for one in decisions] == [True, True]
+    first, second = (found.rdp_with[row] for row in (3, 11))
+    assert float(decisions[1].divergence) == pytest.approx(1.5 * first[1] + second[0])
+    report = summarise(decisions, 2.0, 100.0, found)
+    assert json.loads(json.dumps(report))["retrainings"] == 0
+    with pytest.raises(SeedscopeError, match="row 77 were not recorded"):
+        found.divergence(77)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options", "message"),
+    [
+        (
+            replace(MECHANISM, sampling=Shuffled()),
+            {},
+            r"needs Poisson\(\) batches, the norms were recorded along Shuffled",
+        ),
+        (replace(MECHANISM, rule="mean"), {}, "rule='sum'"),
+        (replace(MECHANISM, noise_multiplier=0.0), {}, "needs noise"),
+        (MECHANISM, {"relation": "replace_one"}, "add_or_remove relation"),
+    ],
+)
+def test_runs_that_the_theorems_do_not_cover_are_refused(
+    mechanism: DPSGD, options: dict[str, Any], message: str
+) -> None:
+    ensemble = train(table(), mechanism, grid=Grid(seeds=2, **options), records=Records(norms=Norms("train", 10)))
+    with pytest.raises(SeedscopeError, match=message):
+        per_instance.per_instance_privacy(ensemble)
+
+
+def test_an_ensemble_without_norms_is_refused() -> None:
+    with pytest.raises(SeedscopeError, match="no gradient norms were recorded"):
+        per_instance.per_instance_privacy(train(table(), MECHANISM, grid=Grid(seeds=2)))
+
+
+@pytest.mark.parametrize("options", [{"delta": 1.0}, {"confidence": 1.0}, {"orders": [1.0]}, {"init": "other"}])
+def test_bad_options_are_refused(ensemble: Ensemble, options: dict[str, Any]) -> None:
+    with pytest.raises(SeedscopeError, match=next(iter(options))):
+        per_instance.per_instance_privacy(ensemble, **options)
+
+
+def test_an_account_is_the_guarantee_and_what_it_bounds() -> None:
+    found = account_for(10_000, 100, 500, noise=1.2, delta=1e-5, relation="add_or_remove").as_dict()
+    assert found["epsilon"]["rdp"] == pytest.approx(float(dpsgd_epsilon(1.2, 0.01, 500, 1e-5)))
+    rates = [one["at_most"] for one in found["true_positive_rates"]]
+    assert rates == sorted(rates)
+    assert all(one["at_most"] >= one["false_positive_rate"] for one in found["true_positive_rates"])
+    assert 0 < found["membership_advantage"] < 1
+
+
+def test_an_account_from_epsilon_finds_the_least_noise() -> None:
+    found = account_for(
+        10_000, 100, 500, noise=least_noise(0.01, 500, "replace_one", 2.0), delta=1e-5, relation="replace_one"
+    )
+    assert found.epsilon["rdp"] == pytest.approx(2.0, rel=1e-4)
+    assert found.noise_multiplier > 0

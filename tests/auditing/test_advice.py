@@ -1,0 +1,45 @@
+"""What another level would change: right, with its price, and undecided where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seedscope.auditing.advice import advice
+from seedscope.core import Number
+from seedscope.mechanisms import Guarantee
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A level with planted numbers."""
+
+    label: str
+    proved_epsilon: float | None
+    accuracy: Number
+    arbitrary_share: Number
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """A guarantee without δ."""
+        return Guarantee("replace_one", None, 0.0, "planted")
+
+
+def level(epsilon: float, arbitrary: float, accuracy: float = 0.9, width: float = 0.01) -> Planted:
+    """Return a level whose share of arbitrary decisions is known to a width."""
+    share = Number(arbitrary, "statistical", arbitrary - width, arbitrary + width, 0.95)
+    return Planted(f"ε = {epsilon:g}", epsilon, Number(accuracy, "estimate"), share)
+
+
+def test_a_level_with_fewer_arbitrary_decisions_is_a_gain_and_its_epsilon_the_price() -> None:
+    (found,) = advice([level(0.5, 0.206), level(2, 0.066)], chosen=0)
+    assert found.remedy == "Use ε = 2 instead of ε = 0.5"
+    assert found.gains == ("6.6 % instead of 20.6 % are decided arbitrarily",)
+    assert found.costs == ("no attack gains more than 77 % over guessing, instead of 25 %",)
+    assert found.decided
+
+
+def test_overlapping_intervals_are_undecided_and_equal_levels_say_nothing() -> None:
+    (found,) = advice([level(1, 0.20, width=0.1), level(2, 0.15, width=0.1)], chosen=0)
+    assert not found.decided
+    assert advice([level(1, 0.2), level(1, 0.2)], chosen=0) == []
+    assert advice([level(1, 0.2)], chosen=0) == []

@@ -1,0 +1,214 @@
+"""Each attack here broke a guarantee that was called proved; now it fails, or the guarantee says that it may not."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import seedscope as ss
+from seedscope.commands.mechanism_options import MechanismOptions, level
+from seedscope.core import BASE
+from seedscope.datasets import Part, from_frame
+from seedscope.planning import make_plan
+
+EPSILON, SEEDS = 0.5, 240
+
+
+def with_outlier(rows: int = 200, value: float = 3000.0) -> ss.Dataset:
+    """Return people of whom the first has a value far beyond everybody else's; two features separate the classes."""
+    draw = np.random.default_rng(0)
+    labels = np.arange(rows + 40) % 2
+    features = draw.normal(size=(rows + 40, 3)) + 2.0 * labels[:, None]
+    features[0] = value
+    found = ss.from_arrays(features[:rows], labels[:rows], features[rows:], labels[rows:])
+    return replace(found, spare=("test", 0))
+
+
+def shown_by_weights(data: ss.Dataset, mechanism: Any, scaling: Any, people: list[int], relation: Any = None) -> float:
+    """Return the ε that the best threshold along the means' difference of weights shows, on seeds kept for that."""
+    grid = ss.Grid(seeds=SEEDS, people=people, relation=relation)
+    ensemble = ss.train(data, mechanism, grid=grid, records=ss.Records(probes=()), scaling=scaling, jobs=1)
+    weights = ensemble.weights.values[:, :, 0, -1].astype(float)
+    members, others = weights[:, 0], weights[:, 1]
+    return shown_between(members, others)
+
+
+def shown_between(members: np.ndarray, others: np.ndarray) -> float:
+    """Return the ε that one threshold, chosen on the first half of the models, shows on the second."""
+    half = len(members) // 2
+    direction = (members[:half].mean(0) - others[:half].mean(0)) / (members[:half].std(0) + others[:half].std(0))
+    inside, outside = members @ direction, others @ direction
+    threshold = (inside[:half].mean() + outside[:half].mean()) / 2
+    hits, errors = int((inside[half:] > threshold).sum()), int((outside[half:] > threshold).sum())
+    return float(ss.membership.epsilon_lower(hits, len(inside) - half, errors, len(outside) - half, 0.95))
+
+
+class TestOutlierInScaling:
+    mechanism = ss.ObjectivePerturbation(EPSILON, l2=0.05)
+
+    def test_weights_give_the_outlier_away_where_scaling_is_learned_and_the_guarantee_says_so(self) -> None:
+        data = with_outlier()
+        learned = ss.Standardised(norm_bound=1.0)
+        assert shown_by_weights(data, self.mechanism, learned, [0]) > EPSILON
+        assert not make_plan(data, self.mechanism, scaling=learned).guarantee.is_proved
+
+    def test_public_ranges_hide_the_outlier_and_the_guarantee_is_proved(self) -> None:
+        data = with_outlier()
+        public = ss.Bounded((-4.0,) * 3, (6.0,) * 3)
+        assert shown_by_weights(data, self.mechanism, public, [0]) <= EPSILON
+        assert make_plan(data, self.mechanism, scaling=public).guarantee.is_proved
+
+    def test_the_audit_of_that_person_sees_it(self) -> None:
+        data = with_outlier()
+        grid = ss.Grid(seeds=SEEDS, people=[0])
+        trained = ss.train(data, self.mechanism, grid=grid, scaling=ss.Standardised(), jobs=1)
+        found = ss.audit(trained)
+        assert found.alarms
+        assert "the scaling, learned from their rows" in found.alarms[0]
+
+    def test_private_moments_hide_the_outlier_within_what_they_cost(self) -> None:
+        private = ss.PrivateMoments((-4.0,) * 3, (6.0,) * 3, epsilon=0.25, delta=1e-5)
+        plan = make_plan(with_outlier(), self.mechanism, scaling=private)
+        assert plan.guarantee.is_proved
+        assert float(plan.guarantee.epsilon or 0) == EPSILON + 0.25
+        assert plan.guarantee.delta == 1e-5
+        moments = [
+            np.concatenate([one.mean, one.deviation])
+            for rows in (plan.data.base.features, plan.data.base.features[1:])
+            for one in [private.refit(rows, np.random.default_rng(k)) for k in range(2000)]
+        ]
+        assert shown_between(np.array(moments[:2000]), np.array(moments[2000:])) <= 0.25
+
+
+class TestSharedNoise:
+    def test_two_levels_do_not_give_the_noiseless_minimiser(self) -> None:
+        data = ss.load("breast-cancer")
+        levels = [ss.OutputPerturbation(epsilon, 1e-5) for epsilon in (1.0, 4.0)]
+        plans = [make_plan(data, one) for one in levels]
+        noises = [one.noise(plan.conditions) for one, plan in zip(levels, plans, strict=True)]
+        quiet = ss.train(data, ss.OutputPerturbation(noise_scale=0.0), grid=ss.Grid(1), jobs=1).weights.values.ravel()
+        loud = [ss.train(data, one, grid=ss.Grid(1), jobs=1).weights.values.ravel() for one in levels]
+        solved = (noises[1] * loud[0] - noises[0] * loud[1]) / (noises[1] - noises[0])
+        assert np.abs(solved - quiet).max() > noises[1] / 10
+
+    @pytest.mark.parametrize("other", [{"noise_multiplier": 2.0}, {"steps": 4}])
+    def test_levels_of_dpsgd_draw_other_noise(self, other: dict[str, Any]) -> None:
+        given = {"steps": 3, "batch_size": 20, "noise_multiplier": 1.0}
+        jobs = [make_plan(ss.load("breast-cancer"), ss.DPSGD(**options)).job for options in (given, given | other)]
+        assert jobs[0].noise_seed != jobs[1].noise_seed
+        assert jobs[0].root_seed == jobs[1].root_seed
+
+    def test_growth_does_not_change_the_noise(self) -> None:
+        data, mechanism = ss.load("breast-cancer"), ss.ObjectivePerturbation(1.0)
+        small, large = (make_plan(data, mechanism, grid=ss.Grid(seeds, neighbours=2)) for seeds in (2, 200))
+        assert small.job.noise_seed == large.job.noise_seed
+
+
+def people(rows: int) -> ss.Dataset:
+    """Return this many people to train on."""
+    draw = np.random.default_rng(1)
+    features = np.clip(draw.normal(size=(rows, 2)), -1, 1)
+    labels = np.arange(rows) % 2
+    return ss.from_arrays(features, labels, features[:4], labels[:4], norm_bound=2.0)
+
+
+class TestNumberOfRows:
+    def test_a_public_size_makes_the_mechanism_the_same_whoever_is_missing(self) -> None:
+        for options in (MechanismOptions(public_size=40), MechanismOptions(public_size=40, epochs=3.0)):
+            twenty, nineteen = (options.make("dpsgd", rows) for rows in (20, 19))
+            assert twenty == nineteen
+            assert twenty.sampling_probability(20) == nineteen.sampling_probability(19)
+
+    def test_without_one_batch_and_noise_follow_the_number_of_rows(self) -> None:
+        twenty, nineteen = (MechanismOptions(batch_size=5).make("dpsgd", rows) for rows in (20, 19))
+        assert twenty != nineteen
+        assert twenty.delta == nineteen.delta  # a public constant all the same
+
+    def test_eight_people_cannot_be_told_from_seven(self) -> None:
+        mechanism = MechanismOptions(public_size=32, epsilon=1.0, steps=20).make("dpsgd", 8)
+        eight = people(8)
+        seven = replace(eight, train=eight.train.take(np.arange(7)))
+        weights = [
+            ss.train(one, mechanism, grid=ss.Grid(SEEDS), records=ss.Records(probes=()), jobs=1).weights.values
+            for one in (eight, seven)
+        ]
+        assert shown_between(*(one[:, 0, 0, -1].astype(float) for one in weights)) <= 1.0
+
+
+class TestRowsOfOnePerson:
+    def several_rows(self, rows: int = 60, each: int = 3) -> ss.Dataset:
+        """Return people of several rows each."""
+        data = people(rows)
+        owners = np.arange(rows) // each
+        return replace(data, train=replace(data.train, persons=owners), rows_per_person=each)
+
+    @pytest.mark.parametrize(
+        "mechanism",
+        [ss.SGD(steps=5, batch_size=10), ss.DPSGD(steps=5, batch_size=10), ss.OutputPerturbation(noise_scale=0.1)],
+    )
+    def test_a_neighbour_lacks_all_rows_of_a_person(self, mechanism: Any) -> None:
+        data = self.several_rows()
+        grid = ss.Grid(seeds=2, people=[6], relation="replace_one")
+        trained = ss.train(data, mechanism, grid=grid, records=ss.Records(probes=()), jobs=1)
+        replaced = data.train.features.copy(), data.train.labels.copy()
+        replaced[0][6:9], replaced[1][6:9] = data.spare_example.features, data.spare_example.labels
+        other = replace(data, train=Part(*replaced, data.train.ids, data.train.rows, {}, data.train.persons))
+        plan = make_plan(other, mechanism, grid=ss.Grid(2, relation="replace_one"), records=ss.Records(probes=()))
+        job = replace(plan.job, noise_key=make_plan(data, mechanism).noise_key)
+        expected = mechanism.trainer(job)(np.arange(2), np.array([BASE]))["weights"]
+        np.testing.assert_allclose(trained.weights.sel(neighbour=6).values, expected[:, 0], atol=1e-5)
+
+    def test_neighbours_are_different_people(self) -> None:
+        plan = make_plan(self.several_rows(), ss.SGD(steps=1), grid=ss.Grid(1, neighbours=20))
+        assert len(np.unique(plan.neighbours[1:] // 3)) == 20
+        with pytest.raises(ss.SeedscopeError, match="neighbours must be at most 20"):
+            _ = make_plan(self.several_rows(), ss.SGD(steps=1), grid=ss.Grid(1, neighbours=21)).neighbours
+
+    def test_a_persons_guarantee_is_that_of_the_group(self) -> None:
+        data = self.several_rows(each=20)
+        guarantee = make_plan(data, ss.ObjectivePerturbation(1.0)).guarantee
+        assert (float(guarantee.epsilon or 0), guarantee.unit) == (20.0, "person")
+
+    @pytest.mark.parametrize("name", ["objective", "output", "dpsgd"])
+    def test_the_epsilon_asked_for_is_the_persons(self, name: str) -> None:
+        data = self.several_rows(each=4)
+        chosen = level(MechanismOptions(), name, 2.0, data)
+        guarantee = make_plan(data, chosen.mechanism).guarantee
+        assert float(guarantee.epsilon or 0) == pytest.approx(2.0, abs=1e-3)
+        assert guarantee.delta <= 1e-6 * (1 + 1e-3)
+        assert guarantee.unit == "person"
+
+
+class TestPublicReport:
+    def report(self, rows: int, category: str = "", broken: bool = False) -> dict[str, Any]:
+        """Return the public report of a table; an alarm is planted by noise that is forgotten."""
+        import pandas
+
+        draw = np.random.default_rng(3)
+        frame = pandas.DataFrame({"age": draw.normal(50, 10, rows), "place": ["a", "b", "c"] * (rows // 3)})
+        frame["ill"] = (frame.age + 5 * draw.normal(size=rows) > 50).astype(int)
+        frame["test"] = ["train"] * (rows - 12) + ["test"] * 12
+        if category:
+            frame.loc[0, "place"] = category
+        data = from_frame(frame, target="ill", test="test")
+        mechanism = ss.OutputPerturbation(noise_scale=1e-9) if broken else ss.OutputPerturbation(1.0)
+        trained = ss.train(data, mechanism, grid=ss.Grid(60, people=[0]), jobs=1)
+        if broken:
+            claim = replace(trained.guarantee, epsilon=ss.Number(0.01, "proved"))
+            description = replace(trained.description, guarantee=claim)
+            trained = ss.Ensemble(trained.dataset.assign_attrs(description=description.text()))
+        report = ss.audit(trained).as_dict(public=True)
+        return report | {"provenance": {}}
+
+    def test_neither_a_new_category_nor_another_person_changes_it(self) -> None:
+        usual = self.report(90)
+        assert usual == self.report(90, category="d") == self.report(93)
+        assert "alarms" not in usual
+        assert usual["levels"][0]["delta"] in (1e-3, 1e-4)
+
+    def test_after_an_alarm_no_epsilon_is_claimed(self) -> None:
+        report = self.report(90, broken=True)
+        assert report["alarms"]
+        assert report["levels"][0]["epsilon"] is None
+        assert report["levels"][0]["guarantee"]["epsilon"] is None

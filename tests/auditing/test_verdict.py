@@ -1,0 +1,196 @@
+"""The verdict on planted situations: what must be released is, what must not is not, and the reason is named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import seedscope as ss
+from seedscope.auditing.audit import audit
+from seedscope.auditing.facts import decided_without_privacy, facts
+from seedscope.auditing.judged import judge_report
+from seedscope.auditing.policy import Policy, read_policy
+from seedscope.auditing.verdict import Case, judge
+from seedscope.core import Kind, Number
+from seedscope.mechanisms import Guarantee
+
+HIDDEN: tuple[float, ...] = (0.0,) * 60
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Models as they might come out of a training: who is exposed by how much, whose decision hangs on the seed."""
+
+    shifts: tuple[float, ...] = HIDDEN  # of the confidence in each person when they are left out; () nobody attacked
+    people: int = 400
+    rare: float = 0.5  # share of the second class
+    hanging: float = 0.0  # share of people whose decision hangs on the seed
+    agreement: float = 0.5  # of the re-trainings about them
+    wrong: float = 0.02  # share of people decided wrongly by all
+    misses_rare: bool = False  # always decides for the first class
+    models: int = 400
+    epsilon: float | None = None
+    kind: Kind = "proved"
+    delta: float = 0.0
+
+    def ensemble(self) -> ss.Ensemble:
+        """Return the models' scores on test people and, with and without them, on the people attacked."""
+        draw, count = np.random.default_rng(0), self.people
+        labels = np.arange(count) < max(2, round(self.rare * count))
+        said = np.zeros(count, bool) if self.misses_rare else labels ^ (draw.random(count) < self.wrong)
+        scores = np.where(said, 0.9, 0.1) + draw.uniform(-0.05, 0.05, (self.models, count))
+        for person in draw.permutation(count)[: round(self.hanging * count)]:
+            scores[:, person] = np.where(draw.random(self.models) < self.agreement, 0.8, 0.2)
+        confident = 2 + draw.normal(size=(self.models, len(self.shifts)))
+        attacked = [1 / (1 + np.exp(-one)) for one in (confident, confident - np.array(self.shifts))]
+        without = np.concatenate([np.full_like(scores, np.nan), attacked[1]], axis=1)
+        given = np.concatenate([scores, attacked[0]], axis=1)
+        truth = np.concatenate([labels.astype(int), np.ones(len(self.shifts), int)])
+        found = ss.Ensemble.from_scores(given, truth, without=without if self.shifts else None, name="planted")
+        return with_guarantee(found, self.epsilon, self.kind, self.delta)
+
+
+def with_guarantee(ensemble: ss.Ensemble, epsilon: float | None, kind: Kind, delta: float) -> ss.Ensemble:
+    """Return the ensemble with a guarantee claimed for it."""
+    number = None if epsilon is None else Number(epsilon, kind)
+    guarantee = Guarantee(ensemble.relation, number, delta, "planted.")
+    description = replace(ensemble.description, guarantee=guarantee)
+    return ss.Ensemble(ensemble.dataset.assign_attrs(description=description.text()))
+
+
+def exposed(*shifts: float) -> tuple[float, ...]:
+    """Return people of whom the first are exposed by so much."""
+    return (*shifts, *HIDDEN[len(shifts) :])
+
+
+SITUATIONS: dict[str, tuple[Situation, str, str]] = {
+    "no proof and nobody attacked": (Situation(shifts=()), "talk", "nothing is known about who can be recognised"),
+    "a strong proof, nobody attacked": (Situation(shifts=(), epsilon=0.1), "release", "can be released"),
+    "everybody attacked and hidden, no proof": (Situation(), "release", "can be released"),
+    "one person of sixty at an advantage of .68": (Situation(shifts=exposed(2.0)), "change", "an attacker can tell"),
+    "one person exposed, and a weak proof": (
+        Situation(shifts=exposed(3.0), epsilon=7.9), "change", "an attacker can tell"),
+    "ε = 7.9 and a mean advantage of .4": (
+        Situation(shifts=(1.05,) * 60, epsilon=7.9), "change", "an attacker can tell"),
+    "99 to 1, none of five positives found": (
+        Situation(people=500, rare=0.01, wrong=0.0, misses_rare=True, epsilon=0.1), "talk", "test it on more people"),
+    "99 to 1, none of 100 positives found": (
+        Situation(people=10_000, rare=0.01, misses_rare=True, epsilon=0.1, models=60, shifts=()), "change",
+        "no better than always deciding for the same class"),
+    "labels that nothing can be learned about": (
+        Situation(people=2000, wrong=0.5, epsilon=0.1), "change", "no better than always deciding"),
+    "eight test people": (Situation(people=8, wrong=0.0, epsilon=0.1), "talk", "these are too few"),
+    "a third decided by a coin": (
+        Situation(hanging=0.35, epsilon=0.1), "change", "close to a coin toss"),
+    "a third decided differently, nobody near a coin toss": (
+        Situation(hanging=0.35, agreement=0.72, epsilon=0.1), "change", "often decide differently about 140 people"),
+    "a few arbitrary decisions": (
+        Situation(hanging=0.06, agreement=0.78, epsilon=0.1), "talk", "look at 24 people first"),
+    "three re-trainings": (
+        Situation(models=3, shifts=(), epsilon=0.1), "talk", "3 re-trainings leave open"),
+    "an attack that beats the proof": (Situation(shifts=exposed(6.0), epsilon=0.1), "stop", "the training has a bug"),
+    "an ε that presumes public scaling": (
+        Situation(shifts=(), epsilon=0.1, kind="estimate"), "talk", "nothing is known"),
+    "a δ of one in N": (Situation(epsilon=0.1, delta=1 / 60), "change", "δ times people"),
+    "ε = 20, though nobody was recognised": (Situation(epsilon=20.0), "change", "what is proved rules out little"),
+    "too few seeds to say that nobody is exposed": (Situation(models=60), "talk", "nobody has shown"),
+    "ε = 1 by the proof alone": (Situation(shifts=(), epsilon=1.0), "talk", "nobody has shown"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_the_verdict_on_a_planted_situation_is_right(name: str) -> None:
+    situation, tone, words = SITUATIONS[name]
+    found = audit(situation.ensemble()).verdict
+    assert (found.tone, words in found.headline) == (tone, True), (found.headline, found.sentences)
+    assert (found.exit_code == 3) == (tone == "stop")
+
+
+def test_there_are_twenty_of_them() -> None:
+    assert len(SITUATIONS) == 20
+
+
+def test_an_advantage_of_68_points_is_what_was_planted() -> None:
+    level = audit(Situation(shifts=exposed(2.0)).ensemble()).levels[0]
+    assert level.membership is not None
+    assert level.membership.advantage[0] == pytest.approx(0.68, abs=0.08)
+    four = audit(Situation(shifts=(1.05,) * 60, epsilon=7.9).ensemble()).levels[0].membership
+    assert four is not None
+    assert float(four.set_advantage) == pytest.approx(0.4, abs=0.03)
+
+
+def test_the_most_private_level_that_keeps_to_the_policy_is_preferred() -> None:
+    def case(epsilon: float, advantage: float, arbitrary: float) -> Case:
+        known = facts_of(Situation(shifts=(), epsilon=0.1)) | {
+            "epsilon": Number(epsilon, "proved"), "advantage": Number(advantage, "proved", 0.0, advantage),
+            "arbitrary": Number(arbitrary, "estimate"),
+        }  # fmt: skip
+        return Case(f"ε = {epsilon:g}", known)
+
+    found = judge([case(0.1, 0.05, 0.5), case(0.15, 0.07, 0.0), case(0.2, 0.1, 0.0)])
+    assert (found.level, found.tone) == (1, "release")
+    assert [one.tone for one in found.outcomes] == ["change", "release", "release"]
+    assert "the most private that keeps to the policy" in found.sentences[0]
+    worse = judge([case(0.1, 0.05, 0.5), case(2.0, 0.9, 0.5)])
+    assert (worse.level, worse.tone) == (0, "change")
+
+
+def facts_of(situation: Situation) -> dict[str, Number | None]:
+    """Return what is known of a situation."""
+    levels = audit(situation.ensemble()).levels
+    return facts(levels[0], levels)
+
+
+def test_what_privacy_costs_is_against_no_privacy_not_against_the_best_level() -> None:
+    data = ss.load("breast-cancer")
+    grid, records = ss.Grid(seeds=60), ss.Records(probes=("test",))
+    trained = [ss.train(data, ss.ObjectivePerturbation(one), grid=grid, records=records, jobs=1) for one in (0.5, 1.0)]
+    found = audit(*trained, data=data)
+    plain = decided_without_privacy(data, found.levels[0].tested)
+    assert plain is not None
+    assert plain.mean() > 0.94
+    for level, known in zip(found.levels, found.facts, strict=True):
+        cost = known["accuracy_cost"]
+        assert cost is not None
+        assert cost.value == pytest.approx(plain.mean() - level.right.mean())
+        assert "by logistic regression" in cost.note
+    declared = Policy("p", read_policy().rules, {"accuracy_without_privacy": 0.99})
+    with_claim = replace(found, policy=declared).facts[0]["accuracy_cost"]
+    assert with_claim is not None
+    assert with_claim.value == pytest.approx(0.99 - found.levels[0].right.mean())
+
+
+def test_people_chosen_by_name_say_nothing_about_others() -> None:
+    draw = np.random.default_rng(1)
+    features = draw.normal(size=(240, 3)) + 4 * (np.arange(240) % 2)[:, None]
+    data = ss.from_arrays(features, np.arange(240) % 2)
+
+    def unseen(grid: ss.Grid) -> float:
+        found = audit(ss.train(data, ss.ObjectivePerturbation(6.0), grid=grid, jobs=1)).facts[0]["unseen"]
+        assert found is not None
+        return found.value
+
+    assert unseen(ss.Grid(seeds=20, people=[3, 4])) == pytest.approx(1 - 2 / 180)
+    assert unseen(ss.Grid(seeds=20, neighbours=30)) == pytest.approx(1 - 0.05 ** (1 / 30))
+
+
+def test_a_stored_report_is_judged_as_the_audit_was() -> None:
+    found = audit(Situation(hanging=0.06, agreement=0.78, epsilon=0.1).ensemble())
+    again = judge_report(found.as_dict())
+    assert (again.tone, again.headline, again.level) == (
+        found.verdict.tone, found.verdict.headline, found.verdict.level)  # fmt: skip
+    assert [one.status for one in again.checks] == [one.status for one in found.verdict.checks]
+
+
+@pytest.mark.slow
+def test_a_network_that_memorises_is_not_released() -> None:
+    draw = np.random.default_rng(0)
+    features = draw.normal(size=(160, 20))
+    data = ss.from_arrays(features, draw.integers(0, 2, 160))
+    grid = ss.Grid(seeds=60, neighbours=10)
+    found = audit(ss.train(data, ss.SGD(0.5, 16, 1500), model=ss.mlp(32), grid=grid, jobs=1), data=data).verdict
+    assert found.tone == "change"
+    statuses = {one.rule.quantity: one.status for one in found.checks}
+    assert statuses["advantage"] == "failed"

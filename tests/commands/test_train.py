@@ -1,0 +1,73 @@
+"""`seedscope train`: what it says before it starts, what it finds damaged, what it asks and does not ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seedscope import Ensemble
+from seedscope.commands import options
+from seedscope.commands.train import announce
+from seedscope.core.errors import SeedscopeError
+from seedscope.execution.estimate import Estimate
+from tests.helpers.command_line import run, run_alone
+from tests.helpers.stores import chunk_file, cut
+
+SMALL = Estimate(10, 20, 1 << 20, 5.0, 2, False, 1 << 30)
+
+
+def test_the_estimate_comes_first_and_damage_is_named_set_aside_and_mended(tmp_path: Path) -> None:
+    command = ["train", "breast-cancer", "--mechanism", "output", "--seeds", "40", "--store", str(tmp_path / "run")]
+    first = run(*command, "--memory", "1GiB")
+    assert first.returncode == 0, first.stderr
+    assert first.stderr.startswith("40 models to train: at most ")
+    before = Ensemble.open(tmp_path / "run").weights.values
+    cut(chunk_file(tmp_path / "run", chunk="1-0"))
+    again = run_alone(*command, "--verify", "--json")
+    assert again.returncode == 0, again.stderr
+    assert again.stderr.splitlines()[0].startswith(f"seedscope: chunk 1-0 of {tmp_path / 'run'} is damaged")
+    assert "models to train" not in again.stderr
+    assert (Ensemble.open(tmp_path / "run").weights.values == before).all()
+
+
+def test_an_estimate_is_said_and_nothing_asked_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    announce(SMALL)
+    announce(Estimate(10, 10, 1 << 40, 1e6, 1, True, 1 << 30))
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "10 of 20 models to train: at most 1 MiB, about 5 s with 2 workers (roughly).",
+        "10 models to train: at most 1024.0 GiB, about 11.6 days with 1 worker (as before).",
+        "The disk has 1.0 GiB left; what is compressed may still fit.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("estimate", "asks"),
+    [(SMALL, False), (Estimate(1, 1, 1, 4000.0, 1, True), True), (Estimate(1, 1, 9, 1.0, 1, True, 8), True)],
+)
+def test_on_a_terminal_only_what_is_long_or_may_not_fit_is_asked_about(
+    monkeypatch: pytest.MonkeyPatch, estimate: Estimate, asks: bool
+) -> None:
+    asked = []
+    for stream in ("stdin", "stderr"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda *_, **options: asked.append(options["abort"]))
+    announce(estimate)
+    assert asked == ([True] if asks else [])
+
+
+def test_a_cluster_and_a_number_of_processes_exclude_each_other() -> None:
+    with pytest.raises(SeedscopeError, match="--jobs is for local processes; leave it out with --cluster"):
+        options.on_cluster("tcp://127.0.0.1:1", 2)
+
+
+def test_a_cluster_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seedscope.execution.dispatch.find_spec", lambda name: None)
+    with (
+        pytest.raises(
+            SeedscopeError, match=r"a cluster needs the cluster extra; install it with: pip install 'seedscope\["
+        ),
+        options.on_cluster("tcp://127.0.0.1:1", None),
+    ):
+        pass

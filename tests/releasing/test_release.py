@@ -1,0 +1,131 @@
+"""The one model to publish: proved, on a grid, loadable elsewhere, and refused where nothing is proved."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import seedscope as ss
+from seedscope.mechanisms import Mechanism
+from seedscope.planning import make_plan
+from seedscope.releasing.release import all_rows
+from tests.helpers.command_line import run
+from tests.helpers.small_data import table
+
+DP = ss.DPSGD.calibrated(2.0, 1e-5, examples=40, batch_size=10, steps=10)
+PROVED: dict[str, Mechanism] = {
+    "objective": ss.ObjectivePerturbation(1.0),
+    "output": ss.OutputPerturbation(1.0, 1e-5),
+    "dpsgd": DP,
+}
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_what_is_proved_is_released_with_its_curve(name: str) -> None:
+    found = ss.release(table(norm_bound=1.0), PROVED[name])
+    assert found.guarantee.is_proved
+    assert found.curve is not None
+    assert found.curve.advantage.kind == "proved"
+    assert 1.0 <= float(found.guarantee.epsilon or 0) <= 2.0
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_two_releases_are_never_the_same(name: str) -> None:
+    first, second = (ss.release(table(norm_bound=1.0), PROVED[name]).weights for _ in range(2))
+    assert np.abs(first - second).max() > 1e-6
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_released_weights_are_of_the_law_of_audited_ones(name: str) -> None:
+    data, mechanism = table(norm_bound=1.0), PROVED[name]
+    audited = ss.train(data, mechanism, grid=ss.Grid(200), records=ss.Records(probes=()), jobs=1).weights.values
+    count = 8 if name == "dpsgd" else 60
+    released = np.array([ss.release(data, mechanism).weights for _ in range(count)])
+    for column in range(released.shape[1]):
+        assert stats.ks_2samp(released[:, column], audited[:, 0, 0, -1, column]).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("name", ["objective", "output"])
+def test_every_weight_is_a_step_of_one_public_grid(name: str) -> None:
+    for seed in (0, 1):
+        found = ss.release(table(seed=seed, norm_bound=1.0), PROVED[name])
+        steps = found.weights * 2.0**48  # the steps are powers of two, at least this large
+        np.testing.assert_array_equal(steps, np.round(steps))
+
+
+@pytest.mark.parametrize("mechanism", [ss.SGD(steps=3, batch_size=4), ss.DPSGD(noise_multiplier=0, batch_size=4)])
+def test_without_a_proof_nothing_is_released_unless_told(mechanism: Mechanism) -> None:
+    with pytest.raises(ss.SeedscopeError, match="nothing is proved for this model"):
+        ss.release(table(norm_bound=1.0), mechanism)
+
+
+def test_a_learned_scaling_is_refused_and_said_on_the_card_if_told(tmp_path: Path) -> None:
+    with pytest.raises(ss.SeedscopeError, match="proved only if the scaling were public"):
+        ss.release(table(), PROVED["objective"])
+    found = ss.release(table(), PROVED["objective"], unproved=True)
+    found.save(tmp_path / "model")
+    card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    assert "(estimate)" in card
+    assert "Learned from the rows and not covered: the scaling." in card
+
+
+def test_plain_sgd_is_released_if_told() -> None:
+    found = ss.release(table(norm_bound=1.0), ss.SGD(steps=3, batch_size=4), unproved=True)
+    assert found.guarantee.epsilon is None
+    assert found.weights.shape == (4,)
+
+
+def test_a_model_is_read_back_and_is_scikit_learns(tmp_path: Path) -> None:
+    data = ss.load("breast-cancer")
+    found = ss.release(data, ss.ObjectivePerturbation(4.0))
+    written = found.save(tmp_path / "model")
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == sorted(path.name for path in written)
+    again = ss.load_released(tmp_path / "model")
+    np.testing.assert_array_equal(again.weights, found.weights)
+    chances = again.predict_proba(data.test_features)
+    theirs = again.as_scikit_learn().predict_proba(again.scaling.apply(data.test_features))
+    np.testing.assert_allclose(chances, theirs, atol=1e-12)
+    assert again.guarantee == found.guarantee
+
+
+def test_what_is_written_tells_nothing_of_how_many_rows_there_are(tmp_path: Path) -> None:
+    found = ss.release(table(rows=41, norm_bound=1.0), PROVED["objective"])
+    found.save(tmp_path / "model")
+    facts = json.loads((tmp_path / "model" / "model.json").read_text())
+    kept: dict[str, Any] = {name: value for name, value in facts.items() if name not in ("coefficients", "intercept")}
+    assert "41" not in json.dumps(kept["guarantee"]) + json.dumps(kept["mechanism"])
+
+
+def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(ss.SeedscopeError, match="is not empty"):
+        ss.release(table(norm_bound=1.0), PROVED["objective"]).save(tmp_path)
+
+
+def test_rows_that_were_drawn_for_testing_are_trained_on_too() -> None:
+    drawn = ss.load("breast-cancer")
+    whole = all_rows(drawn)
+    assert len(whole.base) == len(drawn.train) + len(drawn.test)
+    assert whole.base.rows.tolist() == sorted(whole.base.rows.tolist())
+    given = table()
+    assert all_rows(given) is given
+
+
+def test_smoothing_costs_a_thousandth_of_epsilon() -> None:
+    data = table(norm_bound=1.0)
+    own = float(make_plan(data, PROVED["objective"]).guarantee.epsilon or 0)
+    assert float(ss.release(data, PROVED["objective"]).guarantee.epsilon or 0) == own * (1 + 2**-10)
+
+
+def test_the_command_releases_at_the_epsilon_asked_for(tmp_path: Path) -> None:
+    for name in ("objective", "output"):
+        out = tmp_path / name
+        said = json.loads(run("release", "breast-cancer", "--mechanism", name, "--out", str(out), "--json").stdout)
+        assert said["guarantee"]["epsilon"]["value"] == pytest.approx(1.0, abs=1e-12)
+        assert said["guarantee"]["epsilon"]["kind"] == "proved"
+    refused = run("release", "breast-cancer", "--mechanism", "sgd", "--out", str(tmp_path / "sgd"))
+    assert refused.returncode == 2
+    assert "(--unproved)" in refused.stderr

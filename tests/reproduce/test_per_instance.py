@@ -1,0 +1,134 @@
+"""The per-instance study: the mean rule's products against updates written out, and a tiny study that trains once."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import seedscope as ss
+from seedscope import Dataset
+from seedscope.core.errors import SeedscopeError
+from seedscope.reproduce import per_instance as study
+from seedscope.reproduce.comparison import Run, Study
+from seedscope.reproduce.per_instance import batches, settings
+from seedscope.reproduce.per_instance.cells import CellOutcome, study_cell, study_directions
+from seedscope.reproduce.per_instance.settings import STAGES, Cell, Sweep
+from seedscope.reproduce.per_instance.tables import PUBLISHED
+from seedscope.training.gradient.losses import log_loss
+from tests.helpers.small_data import images
+
+pytestmark = pytest.mark.slow  # compiles many networks
+
+MODEL = ss.mlp(3, "tanh")
+SWEEP = Sweep("mnist", 30, 2, 2, 0.5, 4, 2, 16, ("LeNet-5",), (10.0, 100.0), (6, 12), tuple_batches=8)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the study see small images and a small network, and batches that fit."""
+    monkeypatch.setattr(ss, "load", lambda name: images(40, 5), raising=False)
+    monkeypatch.setitem(settings.MODELS, "LeNet-5", lambda: MODEL)
+    monkeypatch.setattr(Sweep, "main", property(lambda self: Cell("LeNet-5", batch_size=6)))
+
+
+@pytest.fixture
+def outcome(tmp_path: Path) -> CellOutcome:
+    """The outcome of the main cell."""
+    return study_cell(SWEEP, SWEEP.main, SWEEP.load(), Run("paper", tmp_path, 1, True))
+
+
+def clipped_gradients(data: Dataset, weights: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return each example's clipped gradient, held one by one in float64."""
+    network = MODEL.network(data.features.shape[1:], data.classes)
+    _, unravel = ravel_pytree(network.init(jax.random.key(0)))
+    gradient = jax.jit(jax.grad(lambda w, x, y: log_loss(network.apply(unravel(w), x[None]), y[None])[0]))
+    each = np.array(
+        [gradient(weights, x, y) for x, y in zip(rows.astype(np.float32), labels.astype(np.float32), strict=True)],
+        float,
+    )
+    clipped: np.ndarray = each * np.minimum(1, 1 / np.linalg.norm(each, axis=1))[:, None]
+    return clipped
+
+
+def test_products_are_those_of_sums_and_gradients_held_one_by_one(outcome: CellOutcome, tmp_path: Path) -> None:
+    data = SWEEP.load()
+    ensemble = ss.Ensemble.open(next((tmp_path / "stores").iterdir()))
+    weights = np.asarray(ensemble.weights.isel(seed=0, neighbour=0, init=0).values[-1])
+    found = outcome.batches["final"]
+    gradients = clipped_gradients(data, weights, data.base.features, data.base.labels)
+    points = clipped_gradients(data, weights, data.test.features, data.test.labels)
+    index, sizes = batches._padded_batches(len(data.base), 6 / len(data.base), SWEEP.batches, 20)
+    sums = np.stack([gradients[batch[:size]].sum(0) for batch, size in zip(index, sizes, strict=True)])
+    np.testing.assert_array_equal(found.sizes, sizes)
+    np.testing.assert_allclose(found.among, sums @ sums.T, atol=1e-4)
+    np.testing.assert_allclose(found.between, sums @ points.T, atol=1e-4)
+    np.testing.assert_allclose(found.own, np.sum(points**2, 1), atol=1e-4)
+    n = np.maximum(sizes, 1)
+    moved = [
+        [np.linalg.norm((s + g) / (k + 1) - s / max(k, 1)) for s, k in zip(sums, sizes, strict=True)] for g in points
+    ]
+    np.testing.assert_allclose(found.sensitivities(), moved, atol=1e-4)
+    assert n.min() >= 1
+
+
+def test_coordinates_have_the_inner_products_they_came_from() -> None:
+    vectors = np.random.default_rng(0).normal(size=(4, 9))
+    placed = batches._coordinates(vectors @ vectors.T)
+    np.testing.assert_allclose(placed @ placed.T, vectors @ vectors.T, atol=1e-10)
+
+
+def test_a_cell_holds_what_the_figures_show(outcome: CellOutcome) -> None:
+    assert outcome.norms.shape == (2, len(outcome.epochs), 4)
+    assert outcome.contributions.shape == (4, len(outcome.epochs) - 1)
+    for stage in STAGES:
+        assert np.all((outcome.shares(stage) >= 0) & (outcome.shares(stage) <= 1 + 1e-9))
+        assert outcome.batches[stage].step_rdp("mean", 4).shape == (2, 4)
+    alone = outcome.contributions_by_run()
+    assert np.all(outcome.contributions <= alone.max(0) * (1 + 1e-9))
+    assert np.all(outcome.contributions >= alone.min(0) * (1 - 1e-9))
+    worst = outcome.batches["final"].step_epsilon_worst()
+    assert np.all(outcome.batches["final"].step_epsilon("sum") <= 2 * worst)
+
+
+@pytest.mark.slow
+def test_directions_are_of_the_same_people_with_and_without(tmp_path: Path) -> None:
+    found = study_directions(SWEEP, SWEEP.load(), Run("small", tmp_path, 1, True))
+    assert found.trained_with.shape == found.trained_without.shape == (2, len(found.epochs))
+    np.testing.assert_allclose(found.trained_with[:, 0], found.trained_without[:, 0])  # one initial point for all
+    assert found.privacy.both_directions.all()
+
+
+@pytest.mark.slow
+def test_a_small_study_gives_every_figure_and_trains_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(settings.SWEEPS, ("mnist", "paper"), SWEEP)
+    done = study.run("paper", ["mnist"], tmp_path, 1, True)
+    assert len(list((tmp_path / "stores").iterdir())) == len(SWEEP.cells) + 1
+    places = {one.place for one in done.comparisons}
+    assert {"GLA Figure 1", "GLA Figure 2", "GLA Figures 3, 22", "GLA Figures 4, 25–35", "GLA Figure 5"} <= places
+    trends = [one for one in done.comparisons if one.quantity.endswith("(1: yes)")]
+    assert all(one.ours in (0.0, 1.0) or np.isnan(one.ours) for one in trends)
+    assert {(place, quantity) for place, _, quantity in PUBLISHED} <= {(one.place, one.quantity) for one in trends}
+    monkeypatch.setattr("seedscope.training.dpsgd.train.train_dpsgd", lambda *_: pytest.fail("trained again"))
+    again = study.run("paper", ["mnist"], tmp_path, 1, True)
+    assert [one.ours for one in again.comparisons] == pytest.approx([one.ours for one in done.comparisons], nan_ok=True)
+    written = {Path(path).name for path in Study("x", "paper", done.comparisons, done.charts).save(tmp_path / "out")}
+    assert len([name for name in written if name.endswith(".svg")]) == 7
+
+
+def test_another_data_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SeedscopeError, match="unknown data set of this study"):
+        study.run("small", ["adult"], tmp_path, 1, True)
+
+
+def test_cells_differ_from_the_main_one_in_one_choice() -> None:
+    for cell in SWEEP.cells[1:]:
+        changed = [
+            name for name in ("model", "epsilon", "batch_size") if getattr(cell, name) != getattr(SWEEP.main, name)
+        ]
+        assert len(changed) == 1
+    assert replace(SWEEP.main) == SWEEP.cells[0]

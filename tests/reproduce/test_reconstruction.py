@@ -1,0 +1,90 @@
+"""The reconstruction study: its pictures are what they show, its numbers agree with the paper's where they can."""
+
+import base64
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import seedscope as ss
+from seedscope.analyses import reconstruction as rc
+from seedscope.core.errors import SeedscopeError
+from seedscope.models.convolutional import CNN, StridedLayer
+from seedscope.reproduce import reconstruction as study
+from seedscope.reproduce.comparison import Study
+from seedscope.reproduce.reconstruction import networks
+from seedscope.reproduce.reconstruction.network_figures import frontier, sample_chart
+from seedscope.reproduce.reconstruction.pictures import data_uri, picture_rows
+from tests.helpers.small_data import images
+
+WAYS = ("as printed", "corrected")
+
+
+def decoded(uri: str) -> np.ndarray:
+    """The pixels of a PNG without filters."""
+    content = base64.b64decode(uri.removeprefix("data:image/png;base64,"))
+    width, height, depth, kind = struct.unpack(">IIBB", content[16:26])
+    start = content.index(b"IDAT") + 4
+    lines = np.frombuffer(zlib.decompress(content[start : content.index(b"IEND") - 8]), np.uint8)
+    assert depth == 8
+    return lines.reshape(height, -1)[:, 1:].reshape(height, width, {0: 1, 2: 3}[kind])
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_picture_holds_the_images_pixels(channels: int) -> None:
+    image = np.random.default_rng(0).uniform(-0.2, 1.2, size=(5, 7, channels))
+    np.testing.assert_array_equal(decoded(data_uri(image)), np.rint(255 * image.clip(0, 1)))
+
+
+def test_pictures_become_a_drawing(tmp_path: Path) -> None:
+    rows = [np.zeros((2, 4, 4, 1)), np.ones((2, 4, 4, 1))]
+    picture_rows(rows, [["a", "b"], ["c", "d"]], ["black", "white"]).save(str(tmp_path / "rows.svg"))
+    drawn = (tmp_path / "rows.svg").read_text(encoding="utf-8")
+    assert drawn.count("<image ") == 4
+    assert "white" in drawn
+
+
+def test_another_data_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SeedscopeError, match="unknown data set of this study"):
+        study.run("small", ["adult"], tmp_path, None, True)
+
+
+@pytest.mark.paper_data
+def test_figures_of_the_logistic_regression(tmp_path: Path) -> None:
+    part = study.study_linear(500)
+    for one in part.comparisons:
+        if one.paper is not None and "corrected" not in one.quantity and "error bound" not in one.quantity:
+            assert one.ours == pytest.approx(one.paper, rel=2e-3, abs=1e-9), one.quantity
+    written = {path.name for path in Study("reconstruction", "small", part.comparisons, part.charts).save(tmp_path)}
+    assert {"figure-2-bounds.svg", "figure-3-attack.svg", "figure-4-reconstructions.svg"} <= written
+
+
+@pytest.mark.slow
+def test_networks_train_once_and_draw_their_trade_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny sweep on small images instead of MNIST; the second time everything is in the stores."""
+    model = CNN((StridedLayer(2, 4, "same", 2, stride=2),), activation="tanh", pool="average")
+    monkeypatch.setattr(ss, "load", lambda name: images(40, 9), raising=False)
+    monkeypatch.setitem(networks.MODELS, "mnist", lambda: model)
+    sweep = networks.Sweep("mnist", 30, 4, 6, (2, 4), (5.0,), (2.0,), (0.1,), 2)
+    monkeypatch.setitem(networks.SWEEPS, ("mnist", "small"), sweep)
+    part = study.study_trade_off("small", tmp_path, 1, True)
+    assert len(part.comparisons) == 6 + 2 * 9
+    again = study.study_trade_off("small", tmp_path, 1, True)
+    assert [one.ours for one in again.comparisons] == pytest.approx([one.ours for one in part.comparisons], nan_ok=True)
+    bounds = {one.quantity: one.ours for one in part.comparisons if one.setting.startswith("σ=5, C=2, ρ=0.1, T=4")}
+    assert bounds["error bound: RDP, corrected"] < bounds["error bound: RDP, as printed"]
+    kappas = rc.amplification_estimate(5.0, 0.2, 1e-5, "subset", classical=True), rc.amplification_proved(5.0, 0.2)
+    for record in ("worst", "median"):
+        printed, corrected = (bounds[f"error bound: dFIL of the {record} record, {one}"] for one in WAYS)
+        assert printed * 4 * kappas[0] == pytest.approx(corrected * kappas[1])  # 1/σ² as printed, 1/(σC)² corrected
+    part.charts["figure-5-trade-off"].save(str(tmp_path / "five.svg"))
+    last = list(networks.network_outcomes(sweep, tmp_path, 1, True))[-1]
+    sample_chart(last, sweep).save(str(tmp_path / "six.svg"))
+    assert (tmp_path / "six.svg").read_text(encoding="utf-8").count("<image ") == 16
+
+
+def test_the_best_trade_offs_are_those_that_nothing_beats() -> None:
+    rows = [{"accuracy": a, "bound": b} for a, b in [(1, 5), (2, 4), (2, 3), (3, 4), (4, 1)]]
+    assert [(row["accuracy"], row["bound"]) for row in frontier(rows)] == [(1, 5), (3, 4), (4, 1)]

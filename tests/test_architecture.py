@@ -1,0 +1,139 @@
+"""The tree is the architecture: rooms in an order, entered by their front door."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import seedscope as ss
+from tests.architecture import REASONS, ROOMS, SOURCES, Import, imports_of, is_package, our_imports, picture
+
+ORDER = list(ROOMS)
+TESTS = Path(__file__).parent
+DOCS = TESTS.parent / "docs"
+OUTSIDE = {"helpers", "torture", "__pycache__"}  # folders of tests that are no room's
+PUBLIC_PACKAGES = {
+    "seedscope",
+    *(f"seedscope.{one}" for one in ("accounting", "core", "datasets", "models", "training")),
+    *("seedscope.training.dpsgd", "seedscope.training.gradient"),
+    *(f"seedscope.analyses.{one.name}" for one in (SOURCES / "analyses").iterdir() if (one / "__init__.py").is_file()),
+}
+
+
+def wrong_way(found: Import) -> bool:
+    """Whether an import goes to the same room's own package from outside, or to a room that comes later."""
+    if found.importer not in ORDER or found.imported not in ORDER:
+        return False  # the package's own names, which only `reproduce` may use: see below
+    return ORDER.index(found.imported) > ORDER.index(found.importer)
+
+
+def past_the_door(found: Import) -> bool:
+    """Whether another room's inner module is imported instead of its package."""
+    if found.imported in ("", found.importer) or found.importer not in ORDER:
+        return False
+    return not is_package(found.module)
+
+
+def unexplained(found: Import) -> bool:
+    """Whether an import of ours inside a function does not say why it stands there."""
+    return found.inside and not found.text.endswith(REASONS)
+
+
+def test_every_folder_is_a_room() -> None:
+    folders = {one.name for one in SOURCES.iterdir() if (one / "__init__.py").is_file()}
+    assert folders <= set(ROOMS)
+
+
+def test_rooms_import_only_rooms_before_them() -> None:
+    assert [str(one) for one in our_imports() if wrong_way(one)] == []
+
+
+def test_rooms_are_entered_through_their_init() -> None:
+    assert [str(one) for one in our_imports() if past_the_door(one)] == []
+
+
+def test_imports_inside_functions_say_why() -> None:
+    assert [str(one) for one in our_imports() if unexplained(one)] == []
+
+
+def test_only_studies_use_the_package_as_its_users_do() -> None:
+    users = [one for one in our_imports() if one.module == "seedscope" and one.names != ("__version__",)]
+    assert [str(one) for one in users if one.importer not in ("reproduce", "integrations")] == []
+
+
+def test_studies_use_public_names_only() -> None:
+    outside = [one for one in our_imports() if one.importer == "reproduce" and one.imported != "reproduce"]
+    private = [one for one in outside if one.module not in PUBLIC_PACKAGES]
+    assert [str(one) for one in private] == []
+    for one in outside:
+        assert set(one.names) <= set(import_module(one.module).__all__), str(one)
+
+
+def test_analyses_never_train_and_never_import_each_other() -> None:
+    inside = [one for one in our_imports() if one.importer == "analyses"]
+    assert [str(one) for one in inside if one.imported in ("training", "execution", "models")] == []
+    assert [str(one) for one in inside if one.imported == "analyses" and _package(one) != _own(one)] == []
+
+
+def test_only_from_ensemble_reads_an_ensemble() -> None:
+    readers = [one for one in our_imports() if one.importer == "analyses" and one.imported == "storage"]
+    assert [str(one) for one in readers if not one.file.endswith("from_ensemble.py")] == []
+
+
+def test_tests_have_the_rooms_of_the_package() -> None:
+    folders = {one.name for one in TESTS.iterdir() if one.is_dir()} - OUTSIDE
+    assert folders <= set(ROOMS)
+
+
+def test_the_docs_show_the_picture_that_the_imports_draw() -> None:
+    assert picture() in (DOCS / "architecture.md").read_text(), "put what `python -m tests.architecture` prints there"
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "rule"),
+    [
+        ("numerics/newton.py", "from seedscope.storage import Ensemble", wrong_way),
+        ("numerics/newton.py", "def solve():\n    from seedscope.storage import Ensemble  # start-up", wrong_way),
+        ("storage/folder.py", "from seedscope.planning.plan import Plan", past_the_door),
+        ("storage/folder.py", "def open():\n    from seedscope.planning import Plan", unexplained),
+    ],
+)
+def test_a_planted_breach_is_found(tmp_path: Path, file: str, line: str, rule: object) -> None:
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(line)
+    (found,) = imports_of(tmp_path / file, tmp_path)
+    assert callable(rule)
+    assert rule(found)
+
+
+def test_functions_are_short() -> None:
+    """Half the functions fit in six lines, nine in ten in sixteen; a docstring is not counted."""
+    trees = [ast.parse(file.read_text()) for file in SOURCES.rglob("*.py")]
+    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    lengths = sorted(_length(one) for one in functions)
+    assert lengths[len(lengths) // 2] <= 6
+    assert lengths[9 * len(lengths) // 10] <= 16
+
+
+def test_the_public_packages_say_what_is_in_them() -> None:
+    assert all(import_module(one).__all__ for one in PUBLIC_PACKAGES)
+    assert {"training", "models", "datasets", "accounting"} <= set(vars(ss)["__all__"])
+
+
+def _package(found: Import) -> str:
+    """Return the analysis that an import names."""
+    return ".".join(found.module.split(".")[:3])
+
+
+def _own(found: Import) -> str:
+    """Return the analysis that a file belongs to; the room's own `__init__` belongs to all."""
+    return "seedscope." + ".".join(found.file.split("/")[:2])
+
+
+def _length(function: ast.FunctionDef) -> int:
+    """Return how many lines a function's body has, without its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0

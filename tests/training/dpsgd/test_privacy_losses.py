@@ -1,0 +1,134 @@
+"""Privacy losses recorded while DP-SGD trains: the slow obvious way beside it, and bugs that they bring to light."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from seedscope import DPSGD, Grid, Momentum, Records, SeedscopeError, Shuffled, mlp, privacy_loss, train
+from seedscope.analyses.privacy_loss import SampledLoss
+from seedscope.models import logistic, network_of
+from seedscope.planning import make_plan
+from seedscope.training.dpsgd.noise import Noise, noise_keys, normals_like
+from seedscope.training.dpsgd.privacy_losses import _network_pulls, _unit_pulls
+from seedscope.training.gradient import log_loss
+from tests.helpers.small_data import table
+
+SETUP: dict[str, Any] = {"learning_rate": 1.0, "batch_size": 10, "steps": 12, "noise_multiplier": 1.5}
+RECORDS = Records(probes=(), losses_of="train")
+SEEDS = 300
+
+
+def audited(model: Any = None, seeds: int = SEEDS, **changes: Any) -> SampledLoss:
+    """Return everybody's privacy after training on a small table."""
+    found = train(table(), DPSGD(**(SETUP | changes)), model=model, grid=Grid(seeds=seeds), records=RECORDS, jobs=1)
+    loss = privacy_loss.everybody(found)
+    assert isinstance(loss, SampledLoss)
+    return loss
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize(("model", "pulls"), [(logistic(), _unit_pulls), (mlp(4), _network_pulls)])
+def test_pulls_are_products_with_each_persons_clipped_gradient(model: Any, pulls: Any, smooth: bool) -> None:
+    network = network_of(model, (3,), 2)
+    draw = np.random.default_rng(0)
+    rows, labels = jnp.asarray(draw.normal(size=(7, 3)), jnp.float32), jnp.asarray([0.0, 1, 1, 0, 1, 0, 0])
+    parameters = network.init(jax.random.key(1))
+    normals = normals_like(network.init, jax.random.key(2))
+
+    def loss(where: Any, row: jax.Array, label: jax.Array) -> jax.Array:
+        return log_loss(network.apply(where, row[None]), label[None])[0]
+
+    found = pulls(network, smooth, 0.4, (rows, labels), normals, parameters)
+    flat = jax.flatten_util.ravel_pytree
+    for k in range(7):
+        gradient = flat(jax.grad(loss)(parameters, rows[k], labels[k]))[0]
+        norm = float(jnp.linalg.norm(gradient))
+        factor = 1 / (jax.nn.gelu(norm / 0.4 - 1, approximate=False) + 1) if smooth else min(1.0, 0.4 / norm)
+        np.testing.assert_allclose(found.products[k], factor * flat(normals)[0] @ gradient, rtol=2e-4, atol=1e-6)
+        np.testing.assert_allclose(found.squares[k], (factor * norm) ** 2, rtol=2e-4)
+
+
+def test_a_runs_losses_are_the_sum_over_steps_written_out() -> None:
+    data, mechanism = table(), DPSGD(**SETUP, clipping_norm=0.5, momentum=Momentum(0.5))
+    grid = Grid(seeds=2, checkpoints=tuple(range(1, 13)))
+    ensemble = train(data, mechanism, grid=grid, records=RECORDS, jobs=1)
+    root = make_plan(data, mechanism, grid=grid, records=RECORDS).job.noise_seed
+    network, q, sigma = network_of(logistic(), (3,), 2), 10 / 40, 1.5 * 0.5
+    init = train(
+        data, DPSGD(**SETUP | {"learning_rate": 1e-30}), grid=Grid(seeds=2), records=Records(probes=()), jobs=1
+    )
+    rows = np.column_stack([ensemble.scaling.fit(data).apply(data.base.features), np.ones(40)])
+    for seed in range(2):
+        after = ensemble.weights.isel(seed=seed, neighbour=0, init=-1).values
+        states = np.vstack([init.weights.isel(seed=seed, neighbour=0, init=-1, step=-1).values, after[:-1]])
+        drawn, sizes = mechanism.sampling.draw(0, seed, 40, 10, 12)
+        batches, total = np.split(drawn, np.cumsum(sizes))[:-1], np.zeros(40)
+        for t in range(12):
+            key = jax.random.fold_in(noise_keys(root, np.array([seed]))[0], t)
+            normals = np.asarray(jax.flatten_util.ravel_pytree(normals_like(network.init, key))[0], float)
+            slopes = 1 / (1 + np.exp(-rows @ states[t])) - data.base.labels
+            gradients = slopes[:, None] * rows
+            gradients *= np.minimum(1, 0.5 / np.linalg.norm(gradients, axis=1))[:, None]
+            y = sigma * normals + np.isin(np.arange(40), batches[t])[:, None] * gradients
+            z = (np.sum(y * gradients, 1) - np.sum(gradients**2, 1) / 2) / sigma**2
+            total += np.log(1 - q + q * np.exp(z))
+        recorded = ensemble.dataset["privacy_losses"].isel(seed=seed, neighbour=0, init=-1).values
+        np.testing.assert_allclose(recorded, total, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, {"momentum": Momentum(0.9, nesterov=True)}, {"clipping_norm": 0.3}])
+def test_a_correct_run_passes_and_stays_within_its_curve(changes: dict[str, Any]) -> None:
+    found = audited(**changes)
+    assert found.alarms == ()
+    assert "sees every step" in found.attacker
+    assert len(found.people) == 40
+
+
+def test_a_network_passes_too() -> None:
+    assert audited(mlp(4), seeds=100).alarms == ()
+
+
+@pytest.mark.parametrize("bug", ["half of the noise", "noise reused", "clipping off"])
+def test_a_planted_bug_rings_the_alarm(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if bug == "clipping off":
+        unclipped = partial(lambda norms, bound: jnp.ones_like(norms))
+        monkeypatch.setattr("seedscope.training.dpsgd.privacy_losses.flat_factors", unclipped)
+    else:
+        right = Noise.at
+
+        def wrong(self: Noise, drawn: Any, t: Any) -> Any:
+            normals, ahead = right(self, drawn, t)
+            if bug == "half of the noise":
+                return jax.tree.map(lambda one: one / 2, normals), ahead
+            return self._draw(self.keys[0]), ahead
+
+        monkeypatch.setattr(Noise, "at", wrong)
+    jax.clear_caches()
+    try:
+        changes: dict[str, Any] = {
+            "noise_multiplier": 0.5,
+            "steps": 24,
+            "clipping_norm": 0.05 if bug == "clipping off" else 1.0,
+        }
+        assert audited(**changes).alarms
+    finally:
+        jax.clear_caches()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"sampling": Shuffled()}, "Poisson"), ({"noise_multiplier": 0.0}, "noise_multiplier"), ({"rule": "mean"}, "sum")],
+)
+def test_losses_of_other_trainings_are_refused_by_name(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(SeedscopeError, match=words):
+        audited(**changes)
+
+
+def test_losses_of_a_replace_one_grid_are_refused() -> None:
+    grid = Grid(seeds=2, relation="replace_one")
+    with pytest.raises(SeedscopeError, match="add_or_remove"):
+        train(table(), DPSGD(**SETUP), grid=grid, records=RECORDS, jobs=1)
