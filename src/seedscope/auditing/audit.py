@@ -402,7 +402,8 @@ def _advantage_kind(audit: Audit) -> dict[str, Any]:
     found = next((level.privacy_loss for level in audit.levels if level.privacy_loss), None)
     if found is None:
         return {"kind": "estimate"}
-    confidence = {} if found.kind == "proved" else {"confidence": found.confidence}
+    sampled = found.sampling_confidence
+    confidence = {} if sampled is None else {"confidence": sampled}
     return {"kind": found.kind, **confidence, "note": f"for all at once; the attacker {found.attacker}"}
 
 

@@ -66,16 +66,16 @@ class PrivacyLoss(ABC):
         """The largest advantage of anybody; its sides hold for whoever that is."""
         most = float(self.advantage.max())
         lower, upper = float(self.advantage_lower.max()), float(self.advantage_upper.max())
-        return Number(most, self.kind, lower, upper, self._level)
+        return Number(most, self.kind, lower, upper, self.sampling_confidence)
 
     def share_below(self, limit: float) -> Number:
         """Return the share of people whose advantage is below a limit; its sides hold for all at once."""
         shares = [float((one < limit).mean()) for one in (self.advantage, self.advantage_upper, self.advantage_lower)]
-        return Number(shares[0], self.kind, shares[1], shares[2], self._level)
+        return Number(shares[0], self.kind, shares[1], shares[2], self.sampling_confidence)
 
     @property
-    def _level(self) -> float | None:
-        """The confidence of a number's sides; none where the losses are known exactly, not sampled."""
+    def sampling_confidence(self) -> float | None:
+        """The confidence of the sides; None where the losses are known exactly, not sampled."""
         return self.confidence if self.confidence < 1 else None
 
 
