@@ -129,3 +129,52 @@ def test_the_command_releases_at_the_epsilon_asked_for(tmp_path: Path) -> None:
     refused = run("release", "breast-cancer", "--mechanism", "sgd", "--out", str(tmp_path / "sgd"))
     assert refused.returncode == 2
     assert "(--unproved)" in refused.stderr
+
+
+def test_a_model_by_output_perturbation_says_its_noise_and_whoever_has_it_can_abstain(tmp_path: Path) -> None:
+    data, mechanism = table(norm_bound=1.0), ss.OutputPerturbation(4.0, 1e-5)
+    ss.release(data, mechanism).save(tmp_path / "model")
+    model = ss.load_released(tmp_path / "model")
+    assert model.noise_scale == pytest.approx(mechanism.noise(make_plan(all_rows(data), mechanism).conditions))
+    scaled = model.scaling.apply(data.features)
+    scores, norms = scaled @ model.weights[:-1] + model.weights[-1], np.sqrt((scaled**2).sum(1) + 1)
+    by_hand = ss.multiplicity.released_model_disagreement(scores, norms, float(model.noise_scale or 0))
+    np.testing.assert_allclose(model.arbitrariness(data.features).upper, by_hand.upper)
+    assert "noise on each weight" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
+
+
+def test_intervals_from_released_models_cover_what_re_trainings_would_show() -> None:
+    data, mechanism = table(norm_bound=1.0), ss.OutputPerturbation(4.0, 1e-5)
+    plan = make_plan(all_rows(data), mechanism)
+    clean = mechanism.regression(plan.data, plan.fitted_scaling)
+    scaled = plan.fitted_scaling.apply(data.features)
+    norms = np.sqrt((scaled**2).sum(1) + 1)
+    truth = ss.multiplicity.output_perturbation_disagreement(
+        scaled @ clean.weights[:-1] + clean.weights[-1], norms, clean.noise_scale
+    )
+    found = [ss.release(data, mechanism).arbitrariness(data.features, 0.8) for _ in range(60)]
+    covered = np.mean([((one.lower <= truth) & (truth <= one.upper)).mean() for one in found])
+    assert covered > 0.8 - 0.12  # people of one model share its noise: few independent draws
+
+
+def test_abstaining_needs_no_number_but_the_model(tmp_path: Path) -> None:
+    run("release", "breast-cancer", "--mechanism", "output", "--epsilon", "8", "--out", str(tmp_path / "model"))
+    found = json.loads(run("abstain", str(tmp_path / "model"), "breast-cancer", "--json").stdout)
+    assert found["people"] == 569
+    assert found["certain"] + len(found["abstained"]) == 569
+    assert found["noise_scale"] == json.loads((tmp_path / "model" / "model.json").read_text())["noise_scale"]
+
+
+def test_a_model_whose_noise_went_elsewhere_cannot_tell() -> None:
+    found = ss.release(table(norm_bound=1.0), PROVED["objective"])
+    assert found.noise_scale is None
+    with pytest.raises(ss.SeedscopeError, match="noise of a known scale on the weights; this model is by objective"):
+        found.arbitrariness(np.zeros((1, 3)))
+
+
+def test_every_minimiser_is_released_at_the_epsilon_that_was_asked_for(tmp_path: Path) -> None:
+    out = str(tmp_path / "model")
+    found = run(
+        "release", "breast-cancer", "--mechanism", "gaussian-objective", "--epsilon", "2", "--out", out, "--json"
+    )
+    assert json.loads(found.stdout)["guarantee"]["epsilon"]["value"] == pytest.approx(2.0, rel=1e-9)

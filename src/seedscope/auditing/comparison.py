@@ -13,7 +13,7 @@ import numpy as np
 from seedscope.accounting import Risk
 from seedscope.analyses import multiplicity
 from seedscope.auditing.levels import ARBITRARY
-from seedscope.core import RELATION_WORDS, Number, Relation, require, require_count, unknown_name
+from seedscope.core import DELTA, RELATION_WORDS, Number, Relation, require, require_count, unknown_name
 from seedscope.datasets import Dataset, FittedScaling, default_scaling
 from seedscope.execution import train
 from seedscope.mechanisms import (
@@ -123,7 +123,7 @@ def compare(
     data: Dataset,
     *,
     epsilon: float | None = None,
-    delta: float | None = None,
+    delta: float = DELTA,
     advantage: float | None = None,
     true_positive_rate: float | None = None,
     false_positive_rate: float | None = None,
@@ -139,7 +139,7 @@ def compare(
 
     Args:
         data: of two or more classes.
-        epsilon, delta: the common guarantee; ε = 1 unless another risk is given, δ = 1/N².
+        epsilon, delta: the common guarantee; ε = 1 unless another risk is given, δ = 1e-6.
         advantage: instead, what no membership attack may exceed.
         true_positive_rate, false_positive_rate: instead, what no attack may reach at this rate of false alarms.
         relation: the neighbours of *every* guarantee; DP-SGD is compared where one is added or removed.
@@ -163,7 +163,7 @@ def compare(
         advantage, true_positive_rate, false_positive_rate
     )  # fmt: skip
     require(risk is None or epsilon is None, "compare takes either epsilon or another risk, not both.")
-    aim = Aim(1.0 if epsilon is None else epsilon, conditions.examples**-2 if delta is None else delta, risk, relation)
+    aim = Aim(1.0 if epsilon is None else epsilon, delta, risk, relation)
     chosen = {name: aim.mechanism(name, conditions) for name in wanted if name not in left_out}
     require(len(chosen) > 0, f"no mechanism is left to compare: {'; '.join(left_out.values())}.")
     contenders = [

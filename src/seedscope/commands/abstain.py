@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +25,9 @@ def abstain(
     target: data_options.Target = None,
     id: data_options.Id = None,
     drop_missing: data_options.DropMissing = False,
-    noise_scale: Annotated[float, typer.Option(help="σ of the noise on each weight, as it was published.")] = 0.0,
+    noise_scale: Annotated[
+        float | None, typer.Option(help="σ of the noise on each weight; default the one that the model says.")
+    ] = None,
     level: Annotated[float, typer.Option(help="Chance with which two runs must decide alike, 0.5 to 1.")] = 0.75,
     confidence: Annotated[float, typer.Option(help="With which that is so, for each person.")] = 0.95,
     as_json: options.Json = False,
@@ -36,35 +39,31 @@ def abstain(
     \b
     Examples:
       seedscope release breast-cancer --mechanism output --epsilon 8 --out model
-      seedscope abstain model breast-cancer --noise-scale 0.3
+      seedscope abstain model breast-cancer
     """
     from seedscope.releasing import load_released  # start-up
 
+    published = load_released(model)
+    noise = published.noise_scale if noise_scale is None else noise_scale
     need = "noise_scale must be above 0: the standard deviation of the published noise on each weight"
-    require(noise_scale > 0, f"{need}, got {noise_scale:g}.", argument="noise_scale")
+    lacks = f"none, and {model / 'model.json'} has none either (only models by output perturbation say it)"
+    require(bool(noise and noise > 0), f"{need}, got {lacks if noise is None else noise}.", argument="noise_scale")
     people = data_options.open_data(data, target, None, None, id, drop_missing, 0)
-    found = summarise(load_released(model), people, noise_scale, level, confidence)
+    found = summarise(replace(published, noise_scale=noise), people, level, confidence)
     return options.print_json(found) if as_json else print_abstention(found)
 
 
-def summarise(
-    model: ReleasedModel, people: Dataset, noise_scale: float, level: float, confidence: float
-) -> dict[str, Any]:
+def summarise(model: ReleasedModel, people: Dataset, level: float, confidence: float) -> dict[str, Any]:
     """Return who can be decided about, and on whom to abstain, among everybody in the data."""
-    from seedscope.analyses.multiplicity import released_model_disagreement  # start-up
-
-    require(model.linear and len(model.class_names) == 2, "abstain needs a linear model of two classes.")
     rows = np.concatenate([people.base.features, people.test.features])
     require(
         rows.shape[1] == len(model.weights) - 1, f"the model has {len(model.weights) - 1} features, the data other."
     )
-    scaled = model.scaling.apply(np.asarray(rows, float))
-    scores = scaled @ model.weights[:-1] + model.weights[-1]
-    norms = np.hypot(np.linalg.norm(scaled, axis=1), 1)
-    found = released_model_disagreement(scores, norms, noise_scale, confidence)
+    found = model.arbitrariness(rows, confidence)
     certain = found.certain(level)
     return {
         "people": len(rows),
+        "noise_scale": model.noise_scale,
         "certain": int(certain.sum()),
         "level": level,
         "confidence": confidence,

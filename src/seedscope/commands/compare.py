@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from seedscope.commands import data_options, options
-from seedscope.core import Relation, model_progress
+from seedscope.core import DELTA, Relation, model_progress
 
 if TYPE_CHECKING:
     from seedscope.auditing import Comparison
@@ -30,7 +30,7 @@ def compare(
     id: data_options.Id = None,
     drop_missing: data_options.DropMissing = False,
     epsilon: Annotated[float | None, typer.Option(help="The common ε; default 1.")] = None,
-    delta: Annotated[float | None, typer.Option(help="The common δ; default 1/N².")] = None,
+    delta: Annotated[float, typer.Option(help="The common δ.")] = DELTA,
     advantage: Annotated[float | None, typer.Option(help="Instead: any membership attack's largest advantage.")] = None,
     tpr: Annotated[float | None, typer.Option(help="Instead: the largest true-positive rate, at --fpr.")] = None,
     fpr: Annotated[float | None, typer.Option(help="The false-positive rate that --tpr is at.")] = None,

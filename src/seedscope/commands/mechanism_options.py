@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedscope.core import SeedscopeWarning, require, require_count, require_positive, unknown_name
+from seedscope.core import DELTA, SeedscopeWarning, require, require_count, require_positive, unknown_name
 from seedscope.core import model_progress as model_progress
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ TAKES = {
     "objective": ("epsilon", "l2"),
     "gaussian-objective": ("epsilon", "delta", "l2"),
 }
-
-
-DELTA = 1e-6  # a public constant: what follows from N would tell N
 
 
 DPSGD_BATCH, DPSGD_STEPS, DPSGD_RATE, DPSGD_CLIP = 256, 150, 4.0, 0.5  # at most a quarter of the rows in a batch

@@ -51,7 +51,7 @@ def release(
     given = mechanism_options.MechanismOptions(
         learning_rate, batch_size, steps, epochs, None, delta, clip, None, l2, public_size=public_size
     )
-    left = epsilon / (1 + (SMOOTHING if mechanism in ("objective", "output") else 0.0))
+    left = epsilon / (1 + (SMOOTHING if mechanism in ("objective", "gaussian-objective", "output") else 0.0))
     level = mechanism_options.level(given, mechanism, None if mechanism == "sgd" else left, table, private_scaling)
     network = model_options.make_model(model)
     found = train_one(table, level.mechanism, model=network, scaling=level.scaling, unproved=unproved)

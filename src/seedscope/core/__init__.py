@@ -38,13 +38,14 @@ from seedscope.core.plain import (
     without_places,
 )
 from seedscope.core.progress import model_progress
-from seedscope.core.relations import BASE, RELATION_WORDS, RELATIONS, Relation
+from seedscope.core.relations import BASE, DELTA, RELATION_WORDS, RELATIONS, Relation
 from seedscope.core.settled import settled
 from seedscope.core.threads import map_in_threads, one_blas_thread
 from seedscope.core.units import in_bytes, in_time, parse_bytes
 
 __all__ = [
     "BASE",
+    "DELTA",
     "PRIVATE",
     "PUBLIC",
     "RELATIONS",

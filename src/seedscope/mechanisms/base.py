@@ -11,6 +11,7 @@
     work, memory, speed             what training one model costs
     cannot_record(name)             why something cannot be recorded while it trains, empty where it can
     noisy_sums, plain_steps, regression, noisy_objective   what it releases, for analyses about such a thing
+    weight_noise(conditions)        the public noise on each weight, by which whoever holds a model may abstain
     surrogate(job)                  cheap stand-ins with the same noise, for fewer re-trainings
     words()                         itself, for people to read
     describe()                      itself as plain values; `from_description` reads them back
@@ -385,6 +386,10 @@ class Mechanism(Described, ABC):
 
     def noisy_objective(self, conditions: Conditions) -> NoisyObjective | None:
         """Return the randomly tilted objective whose minimiser is released; None where something else is."""
+        return None
+
+    def weight_noise(self, conditions: Conditions) -> float | None:
+        """Return the public standard deviation of Gaussian noise on each weight; None where noise goes elsewhere."""
         return None
 
     def surrogate(self, job: Job) -> LinearSurrogate | None:

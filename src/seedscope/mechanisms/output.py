@@ -117,6 +117,9 @@ class OutputPerturbation(MinimiserMechanism):
             return 0.0
         return float(gaussian_noise_scale(self.sensitivity(conditions), self.epsilon, self._delta(conditions)))
 
+    def weight_noise(self, conditions: Conditions) -> float | None:
+        return self.noise(conditions) or None
+
     def release(self, conditions: Conditions) -> Release:
         noise = self.noise(conditions)
         residual = self.residual(conditions.examples, self.norm_bound(conditions)) if noise else math.inf

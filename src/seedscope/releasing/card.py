@@ -47,6 +47,8 @@ def _guarantee(facts: dict[str, Any]) -> str:
             for one in curve["true_positive_rates"]
         ]
     unit = "a person, with all of their rows" if found.get("unit") == "person" else "one row of the table"
+    if facts.get("noise_scale") is not None:
+        rows += [("noise on each weight, standard deviation", f"{facts['noise_scale']:.6g}")]
     rows += [("neighbouring data", RELATION_WORDS[found["relation"]]), ("unit", unit)]
     table = "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
     return f"## Privacy\n\n{table}\n\nBy {found['reason']} The whole curve is in `model.json`."
@@ -68,5 +70,15 @@ def _use(facts: dict[str, Any]) -> str:
     return (
         '## Use\n\n```python\nimport seedscope as ss\n\nmodel = ss.load_released("model")\n'
         "chances = model.predict_proba(rows)   # features as in the table\n"
-        "estimator = model.as_scikit_learn()   # for rows scaled by model.scaling.apply\n```"
+        "estimator = model.as_scikit_learn()   # for rows scaled by model.scaling.apply\n```" + _abstaining(facts)
+    )
+
+
+def _abstaining(facts: dict[str, Any]) -> str:
+    """Return how to abstain where a decision would be arbitrary, if the model alone can tell."""
+    if facts.get("noise_scale") is None:
+        return ""
+    return (
+        "\n\nWhose decision hangs on the noise that was drawn is told by this model alone, at no privacy cost:\n\n"
+        "```python\nfound = model.arbitrariness(rows)\ndecided_about = found.certain(0.75)  # abstain on others\n```"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seedscope.analyses.multiplicity import ReleasedDisagreement, released_model_disagreement
 from seedscope.core import SeedscopeError, cannot_write, plain_values, require, write_together
 from seedscope.datasets import FittedScaling
 from seedscope.mechanisms import Guarantee
@@ -25,7 +26,11 @@ WEIGHTS, FACTS, CARD = "model.npz", "model.json", "MODEL_CARD.md"
 
 @dataclass(frozen=True, eq=False)
 class ReleasedModel:
-    """The one model to publish: flat weights (of a linear model the bias last), how rows are scaled, what is proved."""
+    """The one model to publish: flat weights (of a linear model the bias last), how rows are scaled, what is proved.
+
+    `noise_scale` is the public standard deviation of the noise on each weight (output perturbation), by which whoever
+    holds the model can tell how arbitrary its decisions are; None where noise went elsewhere.
+    """
 
     weights: np.ndarray
     model: str
@@ -36,6 +41,7 @@ class ReleasedModel:
     mechanism: str
     guarantee: Guarantee
     curve: TradeOff | None = None
+    noise_scale: float | None = None
 
     def predict_proba(self, features: np.ndarray) -> np.ndarray:
         """Return the probabilities [row, class] of a linear model for features as they are in the table."""
@@ -43,6 +49,21 @@ class ReleasedModel:
         logits = self.scaling.apply(np.asarray(features, float)) @ self.weights[:-1] + self.weights[-1]
         chance = 0.5 + 0.5 * np.tanh(0.5 * logits)
         return np.stack([1 - chance, chance], axis=1)
+
+    def arbitrariness(self, features: np.ndarray, confidence: float = 0.95, **options: Any) -> ReleasedDisagreement:
+        """Return how arbitrary this model's decisions about rows of the table are: from the model alone, privacy-free.
+
+        Args:
+            features: as they are in the table, [row, feature].
+            confidence: with which each interval holds, over the noise that was drawn.
+            options: `examples` and `weights` of `multiplicity.released_model_disagreement`.
+        """
+        require(self.linear and len(self.class_names) == 2, "arbitrariness needs a linear model of two classes.")
+        noise = f"arbitrariness needs noise of a known scale on the weights; this model is by {self.mechanism}."
+        require(self.noise_scale is not None, noise)
+        scaled = self.scaling.apply(np.asarray(features, float))
+        scores, norms = scaled @ self.weights[:-1] + self.weights[-1], np.hypot(np.linalg.norm(scaled, axis=1), 1)
+        return released_model_disagreement(scores, norms, float(self.noise_scale or 0), confidence, **options)
 
     def as_scikit_learn(self) -> LogisticRegression:
         """Return a linear model as scikit-learn's; it takes rows that `scaling.apply` has scaled."""
@@ -67,6 +88,7 @@ class ReleasedModel:
             "mechanism": self.mechanism,
             "guarantee": self.guarantee.describe(),
             "curve": None if self.curve is None else self.curve.as_dict(),
+            "noise_scale": self.noise_scale,
         }
         linear = {"coefficients": self.weights[:-1].tolist(), "intercept": float(self.weights[-1])}
         return facts | (linear if self.linear else {})
@@ -104,6 +126,7 @@ def load_released(folder: str | Path) -> ReleasedModel:
     return ReleasedModel(
         weights, facts["model"], facts["linear"], tuple(facts["features"]), tuple(facts["classes"]),
         _scaling_from(facts["scaling"]), facts["mechanism"], Guarantee.from_description(facts["guarantee"]),
+        noise_scale=facts.get("noise_scale"),
     )  # fmt: skip
 
 

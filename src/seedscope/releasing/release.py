@@ -61,6 +61,7 @@ def release(
     return ReleasedModel(
         weights, repr(plan.model), plan.model.convex and data.classes == 2, data.feature_names, data.class_names,
         fitted, mechanism.public_words(), guarantee, _curve(plan, guarantee),
+        mechanism.weight_noise(plan.conditions),
     )  # fmt: skip
 
 
