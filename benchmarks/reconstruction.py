@@ -117,6 +117,13 @@ def traced_steps() -> dict[str, float]:
     return {name: min(run(traced) for _ in range(4)) for name, traced in (("plain", None), ("traced", np.arange(2000)))}
 
 
+def exact_factor() -> float:
+    """Return milliseconds of the exact factor κ of one setting with little noise, which takes longest."""
+    import seedscope as ss
+
+    return 1000 * seconds(lambda: ss.reconstruction.amplification_exact(0.01, 0.02))
+
+
 def deviation() -> float:
     """Return the relative standard deviation of a trace summed over 100 steps with one direction each."""
     import jax
@@ -168,5 +175,7 @@ def main() -> None:
     report("attack: trials/s against a loop", TRIALS / found["blocked"], TRIALS / found["looped"], "trials/s", "20×")
     found = in_fresh_process("benchmarks.reconstruction", "traced_steps", threads=1)
     report("DP-SGD step of BR's network with Fisher traces", found["traced"], found["plain"], "s", "at most 3.5×")
+    kappa = in_fresh_process("benchmarks.reconstruction", "exact_factor", threads=1)
+    report("exact κ of one setting", kappa, unit="ms", goal="50 ms")
     spread = in_fresh_process("benchmarks.reconstruction", "deviation", threads=1)
     report("relative deviation of a trace summed over 100 steps", spread, goal="at most 0.05")

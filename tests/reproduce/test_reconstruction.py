@@ -75,7 +75,7 @@ def test_networks_train_once_and_draw_their_trade_off(tmp_path: Path, monkeypatc
     assert [one.ours for one in again.comparisons] == pytest.approx([one.ours for one in part.comparisons], nan_ok=True)
     bounds = {one.quantity: one.ours for one in part.comparisons if one.setting.startswith("σ=5, C=2, ρ=0.1, T=4")}
     assert bounds["error bound: RDP, corrected"] < bounds["error bound: RDP, as printed"]
-    kappas = rc.amplification_estimate(5.0, 0.2, 1e-5, "subset", classical=True), rc.amplification_proved(5.0, 0.2)
+    kappas = rc.amplification_estimate(5.0, 0.2, 1e-5, "subset", classical=True), rc.amplification_exact(0.2, 5.0)
     for record in ("worst", "median"):
         printed, corrected = (bounds[f"error bound: dFIL of the {record} record, {one}"] for one in WAYS)
         assert printed * 4 * kappas[0] == pytest.approx(corrected * kappas[1])  # 1/σ² as printed, 1/(σC)² corrected

@@ -325,11 +325,39 @@ def test_traces_are_kept_in_the_ensemble_and_become_leakage() -> None:
     np.testing.assert_allclose(plain.dfil, values.mean(axis=0) / 81, rtol=1e-6)
     np.testing.assert_allclose(proved.trace, reconstruction.amplification_proved(1.0, 8 / 24) * plain.trace, rtol=1e-6)
     assert np.all(papers.trace <= plain.trace)
+    exact = reconstruction.training_leakage(ensemble)
+    np.testing.assert_allclose(exact.trace, reconstruction.amplification_exact(8 / 24, 1.0) * plain.trace, rtol=1e-6)
+    assert np.all(exact.trace < proved.trace)
+    assert "units that training saw" in exact.note
+    with pytest.raises(SeedscopeError, match="no gradient norms"):
+        reconstruction.training_leakage(ensemble, "own")
     assert present(plain.worst.lower) <= plain.worst.value
     early = reconstruction.training_leakage(ensemble, "none", step=3)
     assert np.all(early.trace <= plain.trace)
     with pytest.raises(SeedscopeError, match="checkpoint"):
         reconstruction.training_leakage(ensemble, step=4)
+
+
+def test_a_records_own_norm_gives_its_own_smaller_factor() -> None:
+    mechanism = DPSGD(0.5, 5, 4, noise_multiplier=1.0, clipping=SmoothClipping())
+    records = Records(fisher_traces="train", norms=ss.Norms(of="train"))
+    ensemble = train(table(ROWS), mechanism, grid=Grid(2), records=records, jobs=1)
+    own, exact, plain = (reconstruction.training_leakage(ensemble, one) for one in ("own", "exact", "none"))
+    assert np.all(own.trace <= exact.trace * (1 + 1e-9))
+    assert own.trace.sum() < 0.99 * exact.trace.sum()
+    recorded = ensemble.dataset.sel(neighbour=-1).isel(init=0)
+    norms = recorded["gradient_norms"].values.astype(float)  # [run, state, record]
+    clipped = norms / ((norms - 1) * ndtr(norms - 1) + 1)
+    traces = recorded["fisher_traces"].isel(step=-1).values
+    rate = 5 / len(table(ROWS).base)
+    slow = [
+        [traces[run, k] * reconstruction.amplification_exact(rate, 1.0, norm=min(clipped[run, :, k].max(), 1.1153))
+         for k in range(traces.shape[1])]
+        for run in range(2)
+    ]  # fmt: skip
+    np.testing.assert_allclose(own.trace, np.mean(slow, axis=0), rtol=2e-3)  # by the next entry of a table
+    assert np.all(own.trace >= np.mean(slow, axis=0) * (1 - 1e-9))
+    assert np.all(own.trace <= plain.trace)
 
 
 def test_ensembles_without_traces_and_shuffled_batches_are_refused() -> None:

@@ -20,6 +20,7 @@ from seedscope.analyses.reconstruction.error_bounds import (
     rdp_error_lower,
     rdp_feature_error_lower,
 )
+from seedscope.analyses.reconstruction.exact_amplification import amplification_exact
 from seedscope.analyses.reconstruction.from_ensemble import training_leakage
 from seedscope.analyses.reconstruction.leakage import Leakage, average_traces, logistic_leakage
 from seedscope.analyses.reconstruction.logistic import (
@@ -41,6 +42,7 @@ __all__ = [
     "Leakage",
     "RecordBounds",
     "amplification_estimate",
+    "amplification_exact",
     "amplification_factors",
     "amplification_proved",
     "attack_errors",

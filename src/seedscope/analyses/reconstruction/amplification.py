@@ -1,10 +1,11 @@
 """How much of a step's Fisher information is left when batches are drawn at random: the factor κ.
 
 The information of a whole run about a record is at most κ times the sum, over the steps whose batch holds it, of
-`‖∂g̃/∂z‖²/(σC)²`, averaged over runs. Three factors, each with its name:
+`‖∂g̃/∂z‖²/(σC)²`, averaged over runs. Four factors, each with its name:
 
     none       κ = 1, proved: convexity of Fisher information (BR Theorem 4, first form)
-    proved     a proved amplified form, below
+    exact      the smallest proved one (`exact_amplification`)
+    proved     a looser proved form, closest to BR's own, below
     estimate   BR's q/(q + (1−q)e^(−ε)), which is proved for pure ε only, while Gaussian noise has none
 
 The amplified form. Let p₁ be the step's density given that the batch holds z and p₀ given that it does not. Outside
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.accounting import SMOOTH_CLIPPING_BOUND, classical_gaussian_epsilon, gaussian_delta, gaussian_epsilon
+from seedscope.analyses.reconstruction.exact_amplification import amplification_exact
 from seedscope.core import Number, require, require_positive, require_probability, unknown_name
 
 Sampling = Literal["poisson", "subset"]
@@ -30,14 +32,20 @@ _PUBLISHED_BOUND = 1.115
 def amplification_factors(
     noise_multiplier: float, sampling_probability: float, delta: float = 1e-5, sampling: Sampling = "poisson"
 ) -> dict[str, Number]:
-    """Return the three factors κ by name, each with its kind.
+    """Return the four factors κ by name, each with its kind.
 
     >>> {name: str(kappa) for name, kappa in amplification_factors(5.0, 0.01).items()}
-    {'none': '1 (proved)', 'proved': '0.03182 (proved)', 'estimate': '0.02237 (estimate)'}
+    {'none': '1 (proved)', 'exact': '0.011 (proved)', 'proved': '0.03182 (proved)', 'estimate': '0.02237 (estimate)'}
     """
+    exact = float(amplification_exact(sampling_probability, noise_multiplier, subset=sampling == "subset"))
     proved = float(amplification_proved(noise_multiplier, sampling_probability, sampling))
     estimate = float(amplification_estimate(noise_multiplier, sampling_probability, delta, sampling))
-    return {"none": Number(1.0, "proved"), "proved": Number(proved, "proved"), "estimate": Number(estimate, "estimate")}
+    return {
+        "none": Number(1.0, "proved"),
+        "exact": Number(exact, "proved"),
+        "proved": Number(proved, "proved"),
+        "estimate": Number(estimate, "estimate"),
+    }
 
 
 def amplification_proved(

@@ -60,7 +60,7 @@ class NetworkOutcome:
     """One setting after this many steps: test accuracy, and ε₂ and the records' leakage, as printed and corrected.
 
     As printed, ε₂ is about adding or removing a record, and the leakage has 1/σ² instead of 1/(σC)² and a κ that is not
-    proved; corrected, ε₂ is about replacing one, and κ is the proved one.
+    proved; corrected, ε₂ is about replacing one, and κ is the exact one.
     """
 
     data: str
@@ -135,7 +135,7 @@ def _outcome(data: str, mechanism: Any, ensemble: Any, steps: int) -> NetworkOut
         data, noise, norm, mechanism.learning_rate, steps, mean_test_accuracy(ensemble, steps), float(printed),
         float(corrected),
         printed_leakage=_scaled(ss.reconstruction.training_leakage(ensemble, "none", step=steps), kappa * norm**2),
-        corrected_leakage=ss.reconstruction.training_leakage(ensemble, "proved", step=steps),
+        corrected_leakage=ss.reconstruction.training_leakage(ensemble, "exact", step=steps),
     )  # fmt: skip
 
 
