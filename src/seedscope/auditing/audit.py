@@ -420,9 +420,8 @@ def _left_out(audit: Audit) -> list[Any]:
 
 
 def _place(store: str) -> str:
-    """Return where a store is, without what an absolute path tells about its owner's machine."""
-    path = Path(store)
-    return printable("/".join(path.parts[-2:]) if path.is_absolute() else store)
+    """Return a store's name, without what its path tells about its owner's machine."""
+    return printable("/".join([one for one in Path(store).parts if one not in ("..", "/")][-2:]))
 
 
 def _provenance(audit: Audit) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seedscope.auditing.quantities import QUANTITIES, Quantity
-from seedscope.core import Number, SeedscopeError, require, unknown_name
+from seedscope.core import Number, SeedscopeError, require, unknown_name, without_places
 
 Status = Literal["passed", "look", "open", "failed"]
 By = Literal["bound", "value"]
@@ -152,7 +152,7 @@ def read_policy(path: str | Path | None = None) -> Policy:
         text = files("seedscope.auditing").joinpath("policy.toml").read_text(encoding="utf-8")
         return _policy(tomllib.loads(text), "shipped with Seedscope")
     try:
-        return _policy(tomllib.loads(Path(path).read_text(encoding="utf-8")), str(path))
+        return _policy(tomllib.loads(Path(path).read_text(encoding="utf-8")), without_places(str(path)))
     except OSError as error:
         raise SeedscopeError(f"cannot read the policy {path}: {error.strerror or error}.", "policy") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

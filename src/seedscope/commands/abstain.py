@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from seedscope.commands import data_options, options
+from seedscope.commands.terminal import say
 from seedscope.core import require
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def print_abstention(found: dict[str, Any]) -> None:
     """Print the summary in words."""
     named = found["abstained"][:LISTED]
     more = len(found["abstained"]) - len(named)
-    typer.echo(
+    say(
         f"{found['certain']:,} of {found['people']:,} people can be decided about: two runs would decide alike with "
         f"chance {found['level']:g} or more, at {100 * found['confidence']:g} % for each of them."
     )
     if named:
-        typer.echo(f"Abstain on {', '.join(named)}{f' and {more:,} more' if more else ''}.")
+        say(f"Abstain on {', '.join(named)}{f' and {more:,} more' if more else ''}.")

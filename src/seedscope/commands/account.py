@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seedscope.commands import options
+from seedscope.commands.terminal import say
 from seedscope.core import Relation, require
 
 if TYPE_CHECKING:
@@ -137,17 +138,17 @@ def print_account(account: Account) -> None:
     """Print the account, first the numbers, then what they mean."""
     found = account.as_dict()
     ways = ", ".join(f"{value:.4g} by {_WAYS[name]}" for name, value in account.epsilon.items())
-    typer.echo(
+    say(
         f"{account.steps:,} steps, each row in a batch with probability {account.sampling_probability:.4g}, noise "
         f"{account.noise_multiplier:.4g} times the clipping norm:"
     )
-    typer.echo(f"  ε = {ways}, at δ = {account.delta:g} (proved, {_RELATIONS[account.relation]})")
+    say(f"  ε = {ways}, at δ = {account.delta:g} (proved, {_RELATIONS[account.relation]})")
     where = found["mu"].get("note", "exactly")
-    typer.echo(f"  μ = {found['mu']['value']:.4g}: no easier to tell apart than N(0, 1) and N(μ, 1) ({where})")
-    typer.echo("What that bounds, whatever the data and whoever looks at the trained model:")
+    say(f"  μ = {found['mu']['value']:.4g}: no easier to tell apart than N(0, 1) and N(μ, 1) ({where})")
+    say("What that bounds, whatever the data and whoever looks at the trained model:")
     for sentence in meanings(found):
-        typer.echo(f"  · {sentence}")
-    typer.echo("Only for Poisson batches: shuffled ones have another, generally worse, guarantee.")
+        say(f"  · {sentence}")
+    say("Only for Poisson batches: shuffled ones have another, generally worse, guarantee.")
 
 
 def meanings(found: Mapping[str, Any]) -> Iterator[str]:

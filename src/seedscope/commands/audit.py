@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import webbrowser
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,8 @@ from seedscope.commands import (
     own_models,
     policy_options,
 )
-from seedscope.core import require, require_count, without_places
+from seedscope.commands.terminal import said_command, say
+from seedscope.core import require, require_count
 
 if TYPE_CHECKING:
     from seedscope.auditing import Audit
@@ -250,8 +249,7 @@ def _examined(trained: list[Any], data: Dataset | None, judging: policy_options.
     """Return the audit of the trained levels."""
     from seedscope.auditing import audit as examine  # start-up
 
-    command = shlex.join(["seedscope", *map(without_places, sys.argv[1:])])
-    return replace(examine(*trained, data=data, command=command), policy=judging.rules())
+    return replace(examine(*trained, data=data, command=said_command()), policy=judging.rules())
 
 
 def _finish(
@@ -273,7 +271,7 @@ def _finish(
         options.print_json(parts)
     else:
         policy_options.print_verdict(found.verdict)
-        typer.echo(f"Report: {page}")
+        say(f"Report: {page}")
     if show:
         webbrowser.open(page.resolve().as_uri())
     policy_options.leave(found.verdict, found.alarms)
@@ -285,5 +283,5 @@ def _print_public(found: Audit, written: list[Path], as_json: bool) -> None:
     if as_json:
         return options.print_json({"levels": levels, "written": [str(path) for path in written]})
     for level in levels:
-        typer.echo(f"{level['label']}: {level['guarantee']['reason']}")
-    return typer.echo(f"Report: {written[0]}")
+        say(f"{level['label']}: {level['guarantee']['reason']}")
+    return say(f"Report: {written[0]}")

@@ -19,6 +19,7 @@ from seedscope.commands.plan import plan
 from seedscope.commands.release import release
 from seedscope.commands.report import report
 from seedscope.commands.reproduce import reproduce
+from seedscope.commands.terminal import say
 from seedscope.commands.train import train
 from seedscope.commands.unlearn import unlearn
 from seedscope.commands.verdict import verdict
@@ -46,7 +47,7 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
     if show:
         from seedscope import __version__  # start-up
 
-        typer.echo(__version__)
+        say(__version__)
         raise typer.Exit
 
 

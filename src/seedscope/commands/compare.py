@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from seedscope.commands import data_options, options
+from seedscope.commands.terminal import cell, say
 from seedscope.core import DELTA, Relation, model_progress
 
 if TYPE_CHECKING:
@@ -84,16 +85,16 @@ def _print(found: Comparison, written: list[Path]) -> None:
     from rich.console import Console  # start-up
     from rich.table import Table  # start-up
 
-    table = Table(title=f"{found.data} at {found.risk}, {found.models} models each", title_justify="left")
+    table = Table(title=cell(f"{found.data} at {found.risk}, {found.models} models each"), title_justify="left")
     for name in ("mechanism", "accuracy", "disagreement", "arbitrary", "attack gains at most", "ε"):
         table.add_column(name, overflow="fold")
     for one in found.contenders:
-        table.add_row(one.title, *map(shown, row(one)))
+        table.add_row(*map(cell, (one.title, *map(shown, row(one)))))
     Console().print(table)
     for sentence in (*found.sentences, *(f"Left out: {name}: {why}." for name, why in found.left_out.items())):
-        typer.echo(sentence)
+        say(sentence)
     if written:
-        typer.echo(f"Page: {written[0]}")
+        say(f"Page: {written[0]}")
 
 
 def row(one: Any) -> tuple[Number | None, ...]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from seedscope.commands.options import Json, print_json
+from seedscope.commands.terminal import say
 
 app = typer.Typer(help="List the known data sets, fetch one.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -54,5 +55,5 @@ def fetch(
     if as_json:
         return print_json(paths)
     for name, path in paths.items():
-        typer.echo(f"{name}: {path}")
+        say(f"{name}: {path}")
     return None

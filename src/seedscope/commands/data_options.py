@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from seedscope.commands.terminal import cell
 from seedscope.core import SeedscopeError, require, unknown_name
 from seedscope.core import model_progress as model_progress
 
@@ -174,7 +175,6 @@ def show_reading(reading: Reading) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     heads = ("column", "role", "holds", "values", "empty", "became")
     table = Table(
@@ -183,14 +183,14 @@ def show_reading(reading: Reading) -> None:
     for one in reading.columns[:SHOWN_COLUMNS]:
         became = f"{one.became} ({one.note})" if one.note else one.became
         cells = (one.name, one.role, one.kind, one.values, str(one.missing or ""), became)
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*map(cell, cells))
     console = Console(stderr=True)
     console.print(table)
     if len(reading.columns) > SHOWN_COLUMNS:
         console.print(f"… and {len(reading.columns) - SHOWN_COLUMNS} more columns; the report has all of them.")
     dropped = f"{reading.dropped:,} of {reading.rows:,} rows dropped: they have an empty cell."
     for sentence in (*reading.file, *([dropped] if reading.dropped else [])):
-        console.print(Text(sentence))
+        console.print(cell(sentence))
 
 
 def with_groups(data: Dataset, groups: list[str] | None) -> Dataset:

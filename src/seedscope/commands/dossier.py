@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from seedscope.commands.options import Json, print_json
+from seedscope.commands.terminal import say
 
 Run = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder that 'seedscope audit' wrote, or its report.json.")
@@ -36,7 +37,7 @@ def dossier(
     if as_json:
         print_json({"written": [str(path) for path in written]})
     for path in () if as_json else written:
-        typer.echo(f"Written: {path}")
+        say(f"Written: {path}")
     if open_page:
         typer.launch(written[-1].resolve().as_uri())
 
@@ -60,4 +61,4 @@ def card(
     if as_json:
         print_json({"written": str(written)})
     else:
-        typer.echo(f"Written: {written}")
+        say(f"Written: {written}")

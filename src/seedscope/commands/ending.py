@@ -21,8 +21,7 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-import typer
-
+from seedscope.commands.terminal import say
 from seedscope.core import (
     ClusterError,
     DamageError,
@@ -30,7 +29,6 @@ from seedscope.core import (
     OutOfMemoryError,
     SeedscopeError,
     TrainingError,
-    printable,
 )
 
 MISTAKE, FAILED, OUT_OF_MEMORY, NO_READER = 2, 1, 4, 141
@@ -78,7 +76,7 @@ def _receive(number: int, _: Any) -> None:
 def end(code: int, sentence: str = "") -> NoReturn:
     """End with a code, after one sentence to the person."""
     if sentence:
-        typer.echo(f"seedscope: {printable(sentence)}", err=True)
+        say(f"seedscope: {sentence}", err=True)
     sys.exit(code)
 
 

@@ -14,7 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from seedscope.commands import ending
-from seedscope.core import SeedscopeError, TrainingError, plain_values, printable, require
+from seedscope.commands.terminal import say
+from seedscope.core import SeedscopeError, TrainingError, plain_values, require
 from seedscope.core import model_progress as model_progress
 
 Seed = Annotated[int, typer.Option(help="The root seed: everything random follows from it.")]
@@ -53,7 +54,7 @@ def in_own_words(command: Callable[..., None]) -> Callable[..., None]:
             kind = next((one for one in ending.CODES if isinstance(error, one)), SeedscopeError)
             raise kind(with_options(_in_options(error), error.argument, known)) from error
         except KeyboardInterrupt:
-            typer.echo("\nseedscope: stopped.", err=True)
+            say("\nseedscope: stopped.", err=True)
             raise typer.Exit(ending.stopped_code()) from None
         except BrokenPipeError as error:
             if (code := ending.broken_pipe()) == ending.NO_READER:
@@ -97,7 +98,7 @@ def with_options(sentence: str, argument: str | None, known: Iterable[str]) -> s
 
 def print_json(value: Any) -> None:
     """Print a value as JSON; numbers that JSON lacks become null."""
-    typer.echo(printable(json.dumps(plain_values(value), indent=1, ensure_ascii=False, default=str)))
+    say(json.dumps(plain_values(value), indent=1, ensure_ascii=False, default=str))
 
 
 def parse_steps(text: str | None) -> int | tuple[int, ...]:

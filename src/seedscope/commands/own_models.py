@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seedscope.commands import data_options
+from seedscope.commands.terminal import said_command
 from seedscope.core import SeedscopeError, require
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def audit_estimator(
             model, found.X, found.y, groups=found.groups, test=found.test, ids=found.ids, name=found.name,
             seeds=wanted["models"], neighbours=wanted["neighbours"], neighbour_seeds=wanted["neighbour_models"],
             resample=resample, seed=seed, store=place, jobs=jobs, cluster=cluster, progress=progress,  # type: ignore[arg-type]
-            command=shlex.join(["seedscope", *sys.argv[1:]]),
+            command=said_command(),
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seedscope.commands import data_options, mechanism_options, model_options, options
+from seedscope.commands.terminal import say
 from seedscope.core import in_bytes, in_time
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def print_plan(found: dict[str, Any], data: str, mechanism: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    typer.echo(
+    say(
         f"To know {found['examples']:,} disagreements to within {found['error']:g}, all at once at "
         f"{100 * found['confidence']:g} %:"
     )
@@ -110,8 +111,8 @@ def print_plan(found: dict[str, Any], data: str, mechanism: str) -> None:
         table.add_row(name, f"{way['models']:,}", in_time(way["seconds"]), in_bytes(way["bytes"]))
     Console().print(table)
     measured = found["measured"]
-    typer.echo(
+    say(
         f"Measured: {measured['models_per_second']:,.0f} models/s with {measured['processes']} "
         f"process{'es' if measured['processes'] > 1 else ''}, {measured['start_seconds']:.1f} s to start (estimate)."
     )
-    typer.echo(f"Next: seedscope train {data} --mechanism {mechanism} … --until-error {found['error']:g}")
+    say(f"Next: seedscope train {data} --mechanism {mechanism} … --until-error {found['error']:g}")

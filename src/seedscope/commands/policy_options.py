@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seedscope.commands.terminal import say
+
 if TYPE_CHECKING:
     from seedscope.auditing import Policy, Verdict
 
@@ -51,20 +53,20 @@ class Judging:
 
 def print_verdict(found: Verdict) -> None:
     """Print the advice, its reasons and the numbers that matter."""
-    typer.echo(found.headline)
+    say(found.headline)
     for sentence in found.sentences:
-        typer.echo(f"  {sentence}")
+        say(f"  {sentence}")
     for one in found.numbers:
         note = f", {one.number.note}" if one.number.kind == "estimate" and one.number.note else ""
-        typer.echo(f"  {one.name}: {one.number}{note}")
+        say(f"  {one.name}: {one.number}{note}")
 
 
 def leave(found: Verdict, alarms: Sequence[str]) -> None:
     """Say loudly what is wrong, and end with the exit code: 1 where a rule is not kept, 3 where training has a bug."""
     for alarm in alarms:
-        typer.echo(f"seedscope: BUG IN THE TRAINING at {alarm}", err=True)
+        say(f"seedscope: BUG IN THE TRAINING at {alarm}", err=True)
     unkept = [one for one in found.checks if one.rule.enforced and one.status != "passed"]
     for one in unkept:
-        typer.echo(f"seedscope: policy not kept: {one.rule.words}. {one.sentence}", err=True)
+        say(f"seedscope: policy not kept: {one.rule.words}. {one.sentence}", err=True)
     if alarms or found.exit_code:
         raise typer.Exit(3 if alarms else found.exit_code)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seedscope.commands import data_options, mechanism_options, model_options, options
+from seedscope.commands.terminal import say
 
 if TYPE_CHECKING:
     from seedscope.releasing import ReleasedModel
@@ -70,9 +71,9 @@ def _print(found: ReleasedModel, written: list[Path]) -> None:
     """Print the guarantee and where the model is."""
     guarantee = found.guarantee
     if guarantee.epsilon is None:
-        typer.echo(f"No ε is proved: {guarantee.reason}")
+        say(f"No ε is proved: {guarantee.reason}")
     else:
-        typer.echo(f"ε = {guarantee.epsilon}, δ = {guarantee.delta:.3g}: {guarantee.reason}")
+        say(f"ε = {guarantee.epsilon}, δ = {guarantee.delta:.3g}: {guarantee.reason}")
     if found.curve is not None:
-        typer.echo(f"No membership attack has an advantage above {found.curve.advantage.value:.3g}.")
-    typer.echo(f"Model: {', '.join(str(path) for path in written)}")
+        say(f"No membership attack has an advantage above {found.curve.advantage.value:.3g}.")
+    say(f"Model: {', '.join(str(path) for path in written)}")

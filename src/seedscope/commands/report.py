@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from seedscope.commands.options import Json, print_json
+from seedscope.commands.terminal import say
 from seedscope.core import require
 
 FORMATS = ("svg", "png")
@@ -34,6 +35,6 @@ def report(
     if as_json:
         print_json({"page": str(written), "charts": [str(path) for path in pictures]})
     for path in () if as_json else (written, *pictures):
-        typer.echo(f"Written: {path}")
+        say(f"Written: {path}")
     if open_page:
         typer.launch(written.resolve().as_uri())

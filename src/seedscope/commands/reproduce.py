@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from seedscope.commands.options import Cluster, Jobs, Json, on_cluster, print_json
+from seedscope.commands.terminal import say
 from seedscope.core import require, unknown_name
 from seedscope.reproduce import STUDIES
 
@@ -50,5 +51,5 @@ def reproduce(
         )
     print_comparisons(done.comparisons)
     for path in written:
-        typer.echo(f"Written: {path}")
+        say(f"Written: {path}")
     return None

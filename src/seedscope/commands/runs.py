@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from seedscope.commands.options import Json, in_own_words, print_json
+from seedscope.commands.terminal import confirm, say
 from seedscope.core import in_bytes, in_time, require
 
 app = typer.Typer(
@@ -34,9 +35,9 @@ def list_runs(folder: Folder = Path("runs"), as_json: Json = False) -> None:
         return print_json([asdict(one) for one in kept])
     for one in kept:
         size, age = in_bytes(one.bytes), in_time(one.seconds_since_change)
-        typer.echo(f"{one.path}  {one.data}, {one.mechanism}, {one.chunks} chunks, {size}, {age} ago")
+        say(f"{one.path}  {one.data}, {one.mechanism}, {one.chunks} chunks, {size}, {age} ago")
     whole = in_bytes(sum(one.bytes for one in kept))
-    return typer.echo(f"{len(kept)} stores, {whole}." if kept else f"No stores in {folder}.")
+    return say(f"{len(kept)} stores, {whole}." if kept else f"No stores in {folder}.")
 
 
 @app.command("remove")
@@ -71,10 +72,10 @@ def remove(
     whole = in_bytes(sum(one.bytes for one in wanted))
     if wanted and not yes:
         for one in wanted:
-            typer.echo(str(one.path), err=True)
-        typer.confirm(f"Remove these {len(wanted)} stores, {whole}?", abort=True, err=True)
+            say(str(one.path), err=True)
+        confirm(f"Remove these {len(wanted)} stores, {whole}?")
     for one in wanted:
         remove_store(one.path)
     if as_json:
         return print_json({"removed": [str(one.path) for one in wanted]})
-    return typer.echo(f"Removed {len(wanted)} stores, {whole}.")
+    return say(f"Removed {len(wanted)} stores, {whole}.")

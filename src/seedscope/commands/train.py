@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seedscope.commands import data_options, ending, mechanism_options, model_options, options
+from seedscope.commands.terminal import confirm, say
 from seedscope.core import in_bytes, require
 
 if TYPE_CHECKING:
@@ -160,12 +161,12 @@ def train_visibly(
 
 def announce(found: Estimate) -> None:
     """Print what training will take; on a terminal, ask before very long work or where the disk may be too small."""
-    typer.echo(str(found), err=True)
+    say(str(found), err=True)
     if not found.fits:
-        typer.echo(f"The disk has {in_bytes(found.free_bytes or 0)} left; what is compressed may still fit.", err=True)
+        say(f"The disk has {in_bytes(found.free_bytes or 0)} left; what is compressed may still fit.", err=True)
     doubtful = found.seconds > LONG or not found.fits
     if doubtful and sys.stdin.isatty() and sys.stderr.isatty():
-        typer.confirm("Go on?", default=True, abort=True, err=True)
+        confirm("Go on?", default=True)
 
 
 def train_until_visibly(
@@ -199,9 +200,7 @@ def visibly(what: str, store: Path, quiet: bool) -> Iterator[Callable[[int, int]
             yield progress
     except KeyboardInterrupt:
         done, total = reached
-        typer.echo(
-            f"\nStopped. {done:,} of {total:,} models are kept in {store}; run the same command to go on.", err=True
-        )
+        say(f"\nStopped. {done:,} of {total:,} models are kept in {store}; run the same command to go on.", err=True)
         raise typer.Exit(ending.stopped_code()) from None
 
 
@@ -248,21 +247,19 @@ def summarise(ensemble: Ensemble) -> dict[str, Any]:
 def print_summary(summary: dict[str, Any]) -> None:
     """Print the summary in words."""
     accuracy, guarantee = summary["test_accuracy"], summary["guarantee"]
-    typer.echo(
+    say(
         f"{summary['models']:,} models of {summary['parameters']:,} weights: {summary['seeds']:,} seeds × "
         f"(base + {summary['neighbours']:,} neighbours)."
     )
-    typer.echo(
-        f"Test accuracy {accuracy['mean']:.3f} on average, {accuracy['smallest']:.3f} to {accuracy['largest']:.3f}."
-    )
+    say(f"Test accuracy {accuracy['mean']:.3f} on average, {accuracy['smallest']:.3f} to {accuracy['largest']:.3f}.")
     epsilon = guarantee["epsilon"]
     if epsilon is None:
-        typer.echo(f"No proved ε: {guarantee['reason']}")
+        say(f"No proved ε: {guarantee['reason']}")
     else:
-        typer.echo(f"ε = {epsilon['value']:g}, δ = {guarantee['delta']:.2g} ({epsilon['kind']}): {guarantee['reason']}")
+        say(f"ε = {epsilon['value']:g}, δ = {guarantee['delta']:.2g} ({epsilon['kind']}): {guarantee['reason']}")
     if "until_error" in summary:
-        typer.echo(until_sentence(summary["until_error"]))
-    typer.echo(f"Kept in {summary['store']}")
+        say(until_sentence(summary["until_error"]))
+    say(f"Kept in {summary['store']}")
 
 
 def until_sentence(found: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seedscope.commands import options
+from seedscope.commands.terminal import say
 from seedscope.core import SeedscopeError
 
 if TYPE_CHECKING:
@@ -79,10 +80,10 @@ def print_decisions(found: dict[str, Any]) -> None:
     for one in found["requests"]:
         if one["retrain"]:
             reason = f"keeping it would cost {one['without_retraining']:.3g}, above {found['budget']:g}"
-            typer.echo(f"{one['person']}: train again ({reason})")
+            say(f"{one['person']}: train again ({reason})")
         else:
-            typer.echo(f"{one['person']}: keep the model (divergence {one['divergence']['value']:.3g})")
-    typer.echo(
+            say(f"{one['person']}: keep the model (divergence {one['divergence']['value']:.3g})")
+    say(
         f"{found['retrainings']} of {len(found['requests'])} requests need training again. Order {found['order']:g}; "
         f"an estimate from {found['runs']} runs, for requests made without seeing the model."
     )

@@ -9,6 +9,7 @@ import typer
 
 from seedscope.commands import policy_options
 from seedscope.commands.options import Json, print_json
+from seedscope.commands.terminal import say
 from seedscope.core import require
 
 if TYPE_CHECKING:
@@ -73,5 +74,5 @@ def _print_quantities(as_json: bool) -> None:
     if as_json:
         return print_json({name: {"title": one.title, "meaning": one.meaning} for name, one in QUANTITIES.items()})
     for name, one in QUANTITIES.items():
-        typer.echo(f"{name:18} {one.title}. {one.meaning}")
+        say(f"{name:18} {one.title}. {one.meaning}")
     return None

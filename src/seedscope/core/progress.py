@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from seedscope.core.plain import printable
+
 
 @contextmanager
 def model_progress(what: str, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
@@ -26,9 +28,10 @@ def model_progress(what: str, quiet: bool = False) -> Iterator[Callable[[int, in
         def render(self, task: Task) -> str:
             return speed(task.completed, task.total, task.fields.get("before", 0), task.elapsed)
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), ModelsPerSecond(), TimeRemainingColumn())
+    name = TextColumn("{task.description}", markup=False)
+    columns = (name, BarColumn(), MofNCompleteColumn(), ModelsPerSecond(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), disable=quiet)
-    task = bar.add_task(what, total=None)
+    task = bar.add_task(printable(what), total=None)
 
     def move(done: int, total: int) -> None:
         if bar.tasks[0].total is None:

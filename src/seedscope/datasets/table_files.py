@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import hashlib
 import io
-import lzma
-import zipfile
-import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seedscope.core import SeedscopeError, require, unknown_name
+from seedscope.core import SeedscopeError, in_bytes, require, unknown_name
 from seedscope.datasets.columns import shown, understand
 from seedscope.datasets.separated import decoded, parsed
+from seedscope.datasets.unpacking import ZIP, most_bytes, unpacked
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_COMPRESSED: dict[bytes, tuple[str, Callable[[bytes], bytes]]] = {
-    b"\x1f\x8b": ("gzip", gzip.decompress),
-    b"BZh": ("bzip2", bz2.decompress),
-    b"\xfd7zXZ\x00": ("xz", lzma.decompress),
-}
+DENSEST_PARQUET = 1000  # times its size: equal cells take next to nothing there
 _FOREIGN_STARTS = {
     b"%PDF": "a PDF document",
     b"\x28\xb5\x2f\xfd": "compressed by zstd",
@@ -63,7 +54,7 @@ def read_file(path: str | Path, options: FileOptions) -> TableFile:
     path = Path(path)
     content = _content(path)
     source = f"{path.name}, SHA-256 {hashlib.sha256(content).hexdigest()}"
-    frame, said = _table(_file(path), _uncompressed(_file(path), content), options)
+    frame, said = _table(_file(path), unpacked(_file(path), content), options)
     frame.columns = [str(name).strip() for name in frame.columns]
     frame = _named(_without_empty_edges(frame))
     _require_good_names(_file(path), list(frame.columns))
@@ -99,7 +90,7 @@ def _table(file: str, content: bytes, options: FileOptions) -> tuple[pd.DataFram
     """Return the table in uncompressed content, and sentences about how it was read."""
     if content.startswith(b"PAR1"):
         return _parquet(file, content), []
-    if content.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+    if content.startswith((ZIP, b"\xd0\xcf\x11\xe0")):
         return _spreadsheet(file, content, options.sheet)
     for start, kind in _FOREIGN_STARTS.items():
         require(not content.startswith(start), f"{file} is {kind}, not a table; save it as CSV.")
@@ -123,30 +114,6 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _uncompressed(file: str, content: bytes) -> bytes:
-    """Return what is inside gzip, bzip2, xz, or an archive with one table; anything else as it is."""
-    for start, (name, unpack) in _COMPRESSED.items():
-        if content.startswith(start):
-            try:
-                return unpack(content)
-            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
-                raise SeedscopeError(f"{file} is a damaged {name} file.") from None
-    return _from_archive(file, content) if content.startswith(b"PK\x03\x04") else content
-
-
-def _from_archive(file: str, content: bytes) -> bytes:
-    """Return the one table in a zip archive; a spreadsheet, which is one too, as it is."""
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(content))
-        names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
-        if {"[Content_Types].xml", "mimetype"} & set(names):
-            return content
-        require(len(names) == 1, f"{file} is an archive of {len(names)} files; unpack it and name the table.")
-        return archive.read(names[0])
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError, zlib.error):
-        raise SeedscopeError(f"{file} is a damaged or locked zip archive; unpack it and name the table.") from None
-
-
 def _parquet(file: str, content: bytes) -> pd.DataFrame:
     """Return the table of a Parquet file."""
     try:
@@ -155,12 +122,32 @@ def _parquet(file: str, content: bytes) -> pd.DataFrame:
         raise SeedscopeError(
             f"{file} is a Parquet file, which needs the parquet extra: pip install 'seedscope[parquet]'."
         ) from None
-    import pandas as pd
-
     try:
-        return pd.read_parquet(io.BytesIO(content), engine="pyarrow").reset_index(drop=True)
+        return _parquet_frame(file, content)
+    except SeedscopeError:
+        raise
     except Exception as error:  # pyarrow's own errors have no common base
         raise SeedscopeError(f"{file} is not a readable Parquet file: {_reason(error)}.") from None
+
+
+def _parquet_frame(file: str, content: bytes) -> pd.DataFrame:
+    """Return the table of a Parquet file, after what it says of its size; each text is held once, however often it is.
+
+    A few bytes can stand for a billion equal rows.
+    """
+    from pyarrow import parquet, types
+
+    found = parquet.ParquetFile(io.BytesIO(content))
+    known, groups = found.metadata, range(found.metadata.num_row_groups)
+    size = max(8 * known.num_rows * known.num_columns, sum(known.row_group(k).total_byte_size for k in groups))
+    require(
+        size <= most_bytes(len(content), DENSEST_PARQUET),
+        f"{file} holds {in_bytes(size)}, which does not fit; leave rows or columns out.",
+    )
+    texts = [one.name for one in found.schema_arrow if types.is_string(one.type) or types.is_binary(one.type)]
+    table = parquet.read_table(io.BytesIO(content), read_dictionary=texts)
+    frame: pd.DataFrame = table.to_pandas(strings_to_categorical=False).reset_index(drop=True)
+    return frame.astype(dict.fromkeys([one for one in texts if one in frame], object))
 
 
 def _spreadsheet(file: str, content: bytes, sheet: str | None) -> tuple[pd.DataFrame, list[str]]:
