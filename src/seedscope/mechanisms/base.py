@@ -10,7 +10,7 @@
     published(job, draws, epsilon)  the weights of the one model to publish
     work, memory, speed             what training one model costs
     cannot_record(name)             why something cannot be recorded while it trains, empty where it can
-    noisy_sums, plain_steps, regression, noisy_objective   what it releases, for analyses about such a thing
+    noisy_sums, plain_steps, regression, noisy_minimum, noisy_objective   what it releases, for analyses about it
     weight_noise(conditions)        the public noise on each weight, by which whoever holds a model may abstain
     surrogate(job)                  cheap stand-ins with the same noise, for fewer re-trainings
     words()                         itself, for people to read
@@ -199,6 +199,14 @@ class NoisyRegression:
 
 
 @dataclass(frozen=True)
+class NoisyMinimum:
+    """What a minimiser that is released with Gaussian noise was regularised by, and the noise's standard deviation."""
+
+    l2: float
+    noise_scale: float
+
+
+@dataclass(frozen=True)
 class NoisySums:
     """The noisy sums of clipped gradients that a run releases step by step: what accounting for a person needs."""
 
@@ -382,6 +390,10 @@ class Mechanism(Described, ABC):
 
     def regression(self, data: Dataset, scaling: FittedScaling) -> NoisyRegression | None:
         """Return what is released before its noise, fitted on the data; None where there is no such thing."""
+        return None
+
+    def noisy_minimum(self, conditions: Conditions) -> NoisyMinimum | None:
+        """Return regularisation and noise of a minimiser that is released with noise; None where something else is."""
         return None
 
     def noisy_objective(self, conditions: Conditions) -> NoisyObjective | None:

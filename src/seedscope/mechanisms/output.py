@@ -22,6 +22,7 @@ from seedscope.core import Relation, require, require_positive, require_probabil
 from seedscope.mechanisms.base import (
     Conditions,
     Guarantee,
+    NoisyMinimum,
     NoisyRegression,
     Recordable,
     require_epsilon,
@@ -132,6 +133,9 @@ class OutputPerturbation(MinimiserMechanism):
         l2 = self.penalty(conditions)
         weights = minimiser(scaling.apply(data.base.features), data.base.labels, l2)
         return NoisyRegression(weights, l2, self.noise(conditions))
+
+    def noisy_minimum(self, conditions: Conditions) -> NoisyMinimum:
+        return NoisyMinimum(self.penalty(conditions), self.noise(conditions))
 
     def guarantee(self, conditions: Conditions) -> Guarantee:
         """Return the (ε, δ) of the Gaussian mechanism, by the analytic form."""

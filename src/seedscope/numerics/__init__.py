@@ -17,6 +17,7 @@ from seedscope.numerics.statistics import (
 )
 from seedscope.numerics.three_values import three_valued_interval
 from seedscope.numerics.tilted import Spare, TiltLaw, tilted_log_ratios
+from seedscope.numerics.tilted_softmax import softmax_log_ratios
 
 __all__ = [
     "MODELS_TOGETHER",
@@ -35,6 +36,7 @@ __all__ = [
     "pair_mean_margin",
     "paired_t_test",
     "permutation_test_of_groups",
+    "softmax_log_ratios",
     "spearman",
     "statistics",
     "three_valued_interval",

@@ -67,14 +67,14 @@ def _of_model(
     moved = residuals * (2 * (rows @ tilt) + residuals * np.einsum("ij,ij->i", rows, rows))
     moved += -2 * out * (pull @ tilt) + out**2 * (pull @ pull) - 2 * residuals * out * (rows @ pull)
     by_density, by_volume = (
-        _density_ratio(tilt, moved, law, scale),
+        density_ratio(tilt, moved, law, scale),
         _log_determinant(rows, curvatures, hessian, pull, back),
     )
     ratios: np.ndarray = by_density - by_volume
     return ratios
 
 
-def _density_ratio(tilt: np.ndarray, moved: np.ndarray, law: TiltLaw, scale: float) -> np.ndarray:
+def density_ratio(tilt: np.ndarray, moved: np.ndarray, law: TiltLaw, scale: float) -> np.ndarray:
     """Return ln p(b) − ln p(b') where ‖b'‖² = ‖b‖² + moved."""
     if law == "gaussian":
         exponents: np.ndarray = moved / (2 * scale**2)

@@ -12,8 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seedscope.core import BASE, SeedscopeError, require
-from seedscope.numerics import LogisticProblem, SoftmaxProblem, Solution, Spare, tilted_log_ratios
+from seedscope.core import BASE, require
+from seedscope.numerics import (
+    LogisticProblem,
+    SoftmaxProblem,
+    Solution,
+    Spare,
+    softmax_log_ratios,
+    tilted_log_ratios,
+)
 from seedscope.training.job import Arrays, ChunkTrainer, Job
 from seedscope.training.noise_laws import Noise
 from seedscope.training.streams import normals
@@ -37,7 +44,7 @@ class Release(ABC):
         """Return each seed's released weights on one data set, and the norm of the gradient that solving left."""
 
     def log_ratios(
-        self, problem: LogisticProblem, weights: np.ndarray, spare: Spare | None, root_seed: int, seeds: np.ndarray
+        self, problem: Problem, weights: np.ndarray, spare: Spare | None, root_seed: int, seeds: np.ndarray
     ) -> np.ndarray:
         """Return how much likelier each row makes weights [seed, ..., weight], as logarithms [seed, ..., row]."""
         raise NotImplementedError
@@ -104,16 +111,23 @@ class TiltedMinimiser(Release):
         return solution.weights + blur, solution.residual_norms
 
     def log_ratios(
-        self, problem: LogisticProblem, weights: np.ndarray, spare: Spare | None, root_seed: int, seeds: np.ndarray
+        self, problem: Problem, weights: np.ndarray, spare: Spare | None, root_seed: int, seeds: np.ndarray
     ) -> np.ndarray:
         """Return the ratios of the minimisers before they are blurred: who sees those sees more."""
         if self.blur is not None:
-            blurs = self.blur.noise.draw(root_seed, "blur", seeds, problem.width)
+            blurs = problem.spread(self.blur.noise.draw(root_seed, "blur", seeds, problem.dimension))
             weights = weights - blurs.reshape(len(seeds), *[1] * (weights.ndim - 2), problem.width)
-        penalties, flat = problem.examples * self.penalties(problem.width), weights.reshape(-1, problem.width)
+        flat = weights.reshape(-1, problem.width)
+        return self._log_ratios(problem, flat, spare).reshape(*weights.shape[:-1], problem.examples)
+
+    def _log_ratios(self, problem: Problem, weights: np.ndarray, spare: Spare | None) -> np.ndarray:
+        """Return the ratios [model, row] at minimisers [model, weight]."""
+        penalties = problem.examples * self.penalties(problem.rows.shape[1])
         law, scale = self.tilt.law, self.tilt.scale
-        found = tilted_log_ratios(problem.rows, problem.labels, penalties, flat, law, scale, spare)
-        return found.reshape(*weights.shape[:-1], problem.examples)
+        if isinstance(problem, LogisticProblem):
+            return tilted_log_ratios(problem.rows, problem.labels, penalties, weights, law, scale, spare)
+        labels = problem.targets.argmax(1)
+        return softmax_log_ratios(problem.rows, labels, problem.classes, penalties, weights, law, scale, spare)
 
 
 def _solved(solution: Solution, residual: float) -> Solution:
@@ -146,13 +160,9 @@ class ConvexTrainer:
 
     def log_ratios(self, seeds: np.ndarray, weights: np.ndarray, people: np.ndarray) -> np.ndarray:
         """Return people's privacy losses [seed, neighbour, person] at released weights, with and without each."""
-        if not isinstance(self.problem, LogisticProblem):
-            raise SeedscopeError(f"privacy_losses are recorded for two classes only, the data have {self.job.classes}.")
         spare = (self.spare, self.spare_label) if self.job.relation == "replace_one" else None
-        found: np.ndarray = self.release.log_ratios(self.problem, weights, spare, self.job.noise_seed, seeds)[
-            ..., people
-        ]
-        return found
+        found = self.release.log_ratios(self.problem, weights, spare, self.job.noise_seed, seeds)
+        return found[..., people]
 
     def _problem(self, neighbour: int) -> Problem:
         """Return a neighbouring data set's problem: one row replaced, or by a row of zeros taken out."""

@@ -66,7 +66,7 @@ def test_an_ensemble_of_output_perturbation_is_exact_for_everybody() -> None:
     from seedscope import Grid, privacy_loss, train
 
     data = load("breast-cancer")
-    ensemble = train(data, OutputPerturbation(2.0, 1e-5), grid=Grid(seeds=2))
+    ensemble = train(data, OutputPerturbation(2.0, 1e-5), grid=Grid(seeds=2), jobs=1)
     found = privacy_loss.everybody(ensemble, data=data)
     assert len(found.people) == len(data.base)
     limit = ensemble.mechanism.trade_off(ensemble.description.conditions)

@@ -46,9 +46,17 @@ def test_all_at_once_is_wider_than_alone_and_holds_everybody() -> None:
 def test_epsilon_is_said_only_where_so_many_runs_can() -> None:
     found = from_losses(gaussian_losses(800))
     sides, truth = found.epsilon(0.05), gaussian_epsilon(MUS, 1.0, 0.05)
-    assert np.all(sides.lower <= truth + 0.1)
+    assert np.all(sides.lower <= truth)
+    assert np.all(sides.lower[3:] > 0.5 * truth[3:])
     assert np.all(sides.upper >= truth - 1e-9)
     assert np.isinf(found.epsilon(1e-6).upper).all()
+
+
+def test_both_sides_of_epsilon_hold_at_their_level() -> None:
+    losses = np.random.default_rng(6).normal(0.5, 1.0, size=(200, 400))  # each column a repetition, μ = 1
+    sides, truth = from_losses(losses, 0.9).epsilon(0.05), float(gaussian_epsilon(1.0, 1.0, 0.05))
+    missed = float(((sides.lower > truth) | (sides.upper < truth)).mean())
+    assert missed <= 0.1 + 3 * np.sqrt(0.09 / 400)
 
 
 def test_a_correct_density_passes_the_self_test() -> None:

@@ -64,7 +64,7 @@ def _exact(ensemble: Ensemble, data: Dataset | None) -> PrivacyLoss:
     require(data is not None, "everybody needs the rows themselves for output perturbation; give data=….")
     assert data is not None
     scaling = ensemble.scaling.fit(data)
-    found = ensemble.mechanism.regression(data, scaling)
+    found = ensemble.mechanism.noisy_minimum(ensemble.description.conditions)
     assert found is not None  # it says that it releases one
     require(found.noise_scale > 0, "output perturbation without noise hides nobody: every attack succeeds.")
     rows, spare = (_with_bias(scaling.apply(one)) for one in (data.base.features, data.spare_example.features))
@@ -75,6 +75,7 @@ def _exact(ensemble: Ensemble, data: Dataset | None) -> PrivacyLoss:
         found.noise_scale,
         relation=ensemble.relation,
         spare=(spare[0], float(data.spare_example.labels[0])),
+        classes=data.classes,
         people=_places(data),
         attacker=_attacker(ensemble, "model"),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.core import require, require_positive
-from seedscope.numerics import TiltLaw, tilted_log_ratios
+from seedscope.core import require, require_count, require_positive
+from seedscope.numerics import TiltLaw, softmax_log_ratios, tilted_log_ratios
 
 
 def objective_perturbation(
@@ -18,14 +18,16 @@ def objective_perturbation(
     scale: float,
     law: TiltLaw = "gamma",
     spare: tuple[ArrayLike, float] | None = None,
+    classes: int = 2,
 ) -> np.ndarray:
     """Return everybody's privacy losses [model, person] at weights that objective perturbation released.
 
     Hand them to `from_losses`. A pure ε means that none exceeds ε: a test of anybody's calibration.
 
     Args:
-        features, labels: [person, feature], a column of ones for the bias where there is one, and 0 or 1.
-        weights: [model, feature], minimisers of Σ losses + ½ Σ l2_j w_j² + b·w.
+        features, labels: [person, feature], a column of ones for the bias where there is one, and 0 … classes − 1.
+        weights: [model, feature], minimisers of Σ losses + ½ Σ l2_j w_j² + b·w; of more than two classes [model,
+            class · feature], adding up to 0 over the classes.
         l2: one penalty of the *sum* of losses, or one for each feature.
         scale, law: of the tilt b: "gamma" has a density ∝ exp(−‖b‖/scale), "gaussian" ∝ exp(−‖b‖²/2·scale²).
         spare: (row, label) that stands in for each person; None takes the person out.
@@ -36,9 +38,13 @@ def objective_perturbation(
     """
     rows, y, w = np.asarray(features, float), np.asarray(labels, float), np.atleast_2d(np.asarray(weights, float))
     require(rows.ndim == 2 and len(rows) == len(y), "features must be [person, feature], with a label for each person.")
-    require(w.shape[-1] == rows.shape[1], f"weights must have {rows.shape[1]} columns, got {w.shape[-1]}.")
-    require((y == 0) | (y == 1), "labels must be 0 or 1.")
+    require_count("classes", classes, at_least=2)
+    columns = rows.shape[1] * (1 if classes == 2 else classes)
+    require(w.shape[-1] == columns, f"weights must have {columns} columns, got {w.shape[-1]}.")
+    require(np.isin(y, np.arange(classes)), f"labels must be {'0 or 1' if classes == 2 else f'0 … {classes - 1}'}.")
     require_positive("scale", scale)
     penalties = np.broadcast_to(np.asarray(l2, float), rows.shape[1])
     other = None if spare is None else (np.asarray(spare[0], float), float(spare[1]))
-    return tilted_log_ratios(rows, y, penalties, w, law, scale, other)
+    if classes == 2:
+        return tilted_log_ratios(rows, y, penalties, w, law, scale, other)
+    return softmax_log_ratios(rows, y, classes, penalties, w, law, scale, other)

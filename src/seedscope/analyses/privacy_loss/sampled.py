@@ -19,6 +19,7 @@ from seedscope.numerics import betting_interval
 ALARM = 0.999  # the confidence of what rings an alarm
 LEAST_RUNS = 20
 THRESHOLDS = np.array([-1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])  # chosen beforehand
+EPSILONS = np.concatenate([np.linspace(0, 4, 41), np.arange(4.5, 20.1, 0.5)])  # among which ε at δ is looked for
 CAPS = np.log([1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 40.0, 80.0])  # of e^−L in the self-test, logarithms
 _TOLERANCE = 1e-6  # of single precision, in which losses are stored
 
@@ -83,14 +84,16 @@ class SampledLoss(PrivacyLoss):
         return Sides(self._best_rate(false_positive_rate), lower, np.maximum(upper, lower))
 
     def epsilon(self, delta: float) -> Sides:
-        """Return ε at δ: from above infinite where this many runs cannot bound so small a δ."""
+        """Return ε at δ: from above infinite where this many runs cannot bound so small a δ.
+
+        On a grid of ε, scanned from the safe end of each side: it is wrong only if the interval of the one grid point
+        next to the true ε is, so that no error has to be shared out.
+        """
         require_probability("delta", delta)
-        grid = np.concatenate([np.linspace(0, 4, 41), np.arange(4.5, 20.1, 0.5)])
-        found = [self.delta(float(one)) for one in grid]
-        ends = [
-            _first_below(grid, [getattr(one, side) for one in found], delta) for side in ("value", "lower", "upper")
-        ]
-        return Sides(*ends)
+        found = [self.delta(float(one)) for one in EPSILONS]
+        value, lower, upper = (np.array([getattr(one, side) for one in found]) for side in ("value", "lower", "upper"))
+        least = np.append(0.0, EPSILONS)[np.argmin(np.vstack([lower > delta, np.zeros(lower.shape[1], bool)]), axis=0)]
+        return Sides(_first_below(value, delta), least, _first_below(upper, delta))
 
     def _at_threshold(self, t: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return δ(t) from above, and of accusing where L > t the rates: true from below, false from above."""
@@ -161,11 +164,11 @@ def _gain(losses: np.ndarray) -> np.ndarray:
     return gain
 
 
-def _first_below(grid: np.ndarray, values: list[np.ndarray], limit: float) -> np.ndarray:
-    """Return the first grid point from which on values [grid, person] stay at most at the limit; infinite for none."""
-    above = np.array(values) > limit
-    after = np.where(above.any(0), len(grid) - np.argmax(above[::-1], axis=0), 0)
-    return np.append(grid, np.inf)[after]
+def _first_below(values: np.ndarray, limit: float) -> np.ndarray:
+    """Return the first ε from which on values [ε, person] stay at most at the limit; infinite for none."""
+    above = values > limit
+    after = np.where(above.any(0), len(EPSILONS) - np.argmax(above[::-1], axis=0), 0)
+    return np.append(EPSILONS, np.inf)[after]
 
 
 def _self_test(losses: np.ndarray, curve: TradeOff | None) -> SelfTest:
