@@ -1,5 +1,6 @@
 from . import accounting as accounting
 from . import datasets as datasets
+from . import integrations as integrations
 from . import models as models
 from . import training as training
 from .analyses import intrinsic as intrinsic
@@ -23,6 +24,7 @@ from .datasets import read_table as read_table
 from .execution import in_workers as in_workers
 from .execution import train as train
 from .execution import train_until as train_until
+from .integrations import PrivateLogisticRegression as PrivateLogisticRegression
 from .integrations import audit as audit
 from .mechanisms import DPSGD as DPSGD
 from .mechanisms import SGD as SGD

@@ -4,3 +4,4 @@ from .loading import named_set as named_set
 from .loading import named_table as named_table
 from .own_audit import audit_own as audit_own
 from .predictions import read_scores as read_scores
+from .private_regression import PrivateLogisticRegression as PrivateLogisticRegression
