@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import seedscope as ss
+from seedscope.accounting import trade_off
 from seedscope.analyses.membership import epsilon_lower, likelihood_ratio_tests, seeds_needed
 from seedscope.auditing.audit import audit
 from seedscope.auditing.sandwich import make_sandwich
@@ -158,8 +159,24 @@ def fake_tests(lower: list[float], most_exposed: float, ceiling: float = 2.57) -
     number = ss.Number(most_exposed, "statistical", confidence=0.95)
     together = np.array(lower)
     return SimpleNamespace(
-        set_epsilon_lower=number, epsilon_lower_together=together, ceiling=ceiling, confidence=0.95
+        set_epsilon_lower=number, epsilon_lower_together=together, ceiling=ceiling, confidence=0.95, set_curve=None,
+        perfect_exceeds=False,
     )  # fmt: skip
+
+
+def test_rates_beyond_the_curve_ring_the_alarm_where_the_epsilon_test_is_blind() -> None:
+    # ε = 8 at δ = 1e-5 is far above the ceiling of 50 seeds, but its Gaussian curve allows few of the true positives
+    curve = trade_off(mu=1.6)
+    assert float(curve.epsilon(1e-5)) > 5
+    perfect = np.tile([[0.01], [0.011]], (50, 1)), np.tile([[5.0], [5.1]], (50, 1))
+    tests = likelihood_ratio_tests(*perfect, delta=1e-5, curve=curve)
+    found = make_sandwich(tests, float(curve.epsilon(1e-5)), None, np.arange(1), "add-or-remove")
+    assert "the guarantee's curve allows" in found.broken[0]
+    honest = likelihood_ratio_tests(perfect[0], perfect[0], delta=1e-5, curve=curve)
+    held = make_sandwich(honest, float(curve.epsilon(1e-5)), None, np.arange(1), "add-or-remove")
+    assert held.broken == ()
+    assert held.could_fail
+    assert "rates beyond its curve" in held.sentence
 
 
 def fake_own(estimate: list[float], statistical: list[float]) -> Any:

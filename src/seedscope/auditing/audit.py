@@ -272,6 +272,7 @@ def _level(level: Level) -> dict[str, Any]:
         "epsilon_lower": None if tests is None else number_or_none(tests.set_epsilon_lower),
         "mu_lower": None if tests is None else number_or_none(tests.set_mu_lower),
         "epsilon_lower_ceiling": None if tests is None else tests.ceiling,
+        "curve_test": _curve_test(level),
         "intrinsic": None if intrinsic is None else _intrinsic(intrinsic),
         "sandwich": _sandwich(level),
         "everybody": _everybody(level),
@@ -308,6 +309,14 @@ def _everybody(level: Level) -> dict[str, Any] | None:
 def _trade_off(level: Level) -> dict[str, Any] | None:
     """Return the guarantee's curve: what any membership attack can achieve at most."""
     return None if level.trade_off is None else level.trade_off.as_dict()
+
+
+def _curve_test(level: Level) -> dict[str, Any] | None:
+    """Return the attack on the most exposed person against the guarantee's curve; None without either."""
+    found = None if level.membership is None else level.membership.set_curve
+    if found is None:
+        return None
+    return {**plain_values(asdict(found)), "exceeded": found.exceeded}
 
 
 def _sandwich(level: Level) -> dict[str, Any] | None:

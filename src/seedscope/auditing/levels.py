@@ -14,7 +14,7 @@ from seedscope.analyses.intrinsic import IntrinsicPrivacy, intrinsic_privacy
 from seedscope.analyses.membership import LEAST_SEEDS, MembershipTests, likelihood_ratio_tests
 from seedscope.analyses.multiplicity import GroupDisagreement, Multiplicity, multiplicity
 from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_positive_rate, per_instance_privacy
-from seedscope.analyses.privacy_loss import PrivacyLoss, everybody
+from seedscope.analyses.privacy_loss import PrivacyLoss, claimed_curve, everybody
 from seedscope.auditing.records import Reconstruction, reconstruction
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
 from seedscope.core import BASE, Number, Relation, SeedscopeError, require
@@ -134,6 +134,8 @@ class Level:
         """Return the largest true-positive rates that the guarantee permits; None where nothing is proved."""
         if self.contestable_epsilon is None:
             return None
+        if self.trade_off is not None:
+            return self.trade_off.true_positive_rate(false_positive_rate)
         return epsilon_true_positive_rate(self.contestable_epsilon, self.guarantee.delta, false_positive_rate)
 
 
@@ -270,7 +272,9 @@ def _membership(
         return nobody, None
     with_losses, without_losses = paired_losses(ensemble)
     delta = ensemble.guarantee.delta
-    tests = likelihood_ratio_tests(with_losses, without_losses, confidence=confidence, delta=delta)
+    tests = likelihood_ratio_tests(
+        with_losses, without_losses, confidence=confidence, delta=delta, curve=claimed_curve(ensemble)
+    )
     return ensemble.dataset["example_person"].values[part == "neighbour"], tests
 
 

@@ -46,8 +46,9 @@ def make_sandwich(
     `assumes` is what would have to be public for that ε: where an attack beats it, this is what gives people away.
     """
     statistical, estimate = _own_bounds(own, audited)
-    broken = (*_beyond_proof(tests, proved, assumes), *_beyond_own_bound(tests, statistical))
-    could_fail = proved is not None and tests.ceiling > proved
+    beyond_proof = _beyond_proof(tests, proved, assumes) or _beyond_curve(tests, proved, assumes)
+    broken = (*beyond_proof, *_beyond_own_bound(tests, statistical))
+    could_fail = proved is not None and (tests.ceiling > proved or _curve_could_fail(tests))
     beyond = int((tests.epsilon_lower_together > estimate).sum())
     holds = None if proved is None and np.isnan(statistical).all() else not broken
     sentence = " ".join(broken) or _held(tests, proved, could_fail, beyond, relation)
@@ -71,15 +72,34 @@ def _beyond_proof(tests: MembershipTests, proved: float | None, assumes: tuple[s
     lower = float(tests.set_epsilon_lower)
     if proved is None or lower <= proved:
         return []
-    cause = (
-        f"what gives people away is {' and '.join(assumes)}, learned from their rows; make it public."
-        if assumes
-        else "the training does not do what its accounting assumes (noise or clipping forgotten?)."
-    )
     return [
         f"The attack proves, at {100 * tests.confidence:g} %, an ε of at least {lower:.2f}, but the guarantee says at "
-        f"most {proved:.4g}: {cause}"
+        f"most {proved:.4g}: {_cause(assumes)}"
     ]
+
+
+def _beyond_curve(tests: MembershipTests, proved: float | None, assumes: tuple[str, ...]) -> list[str]:
+    """Return what is wrong if the attack's rates are beyond the guarantee's curve, though not beyond its one ε."""
+    found = tests.set_curve
+    if proved is None or found is None or not found.exceeded:
+        return []
+    return [
+        f"The attack finds, at {100 * found.confidence:g} %, at least {100 * found.true_positive_lower:.1f} % of the "
+        f"models with the most exposed person while it accuses at most {100 * found.false_positive_upper:.1f} % of "
+        f"the others, and the guarantee's curve allows {100 * found.allowed:.1f} %: {_cause(assumes)}"
+    ]
+
+
+def _curve_could_fail(tests: MembershipTests) -> bool:
+    """Whether an attack that is never wrong would have been beyond the guarantee's curve."""
+    return tests.set_curve is not None and tests.perfect_exceeds
+
+
+def _cause(assumes: tuple[str, ...]) -> str:
+    """Return what an attack beyond the guarantee says about the training."""
+    if assumes:
+        return f"what gives people away is {' and '.join(assumes)}, learned from their rows; make it public."
+    return "the training does not do what its accounting assumes (noise or clipping forgotten?)."
 
 
 def _beyond_own_bound(tests: MembershipTests, statistical: np.ndarray) -> list[str]:
@@ -100,8 +120,8 @@ def _held(tests: MembershipTests, proved: float | None, could_fail: bool, beyond
     if proved is None:
         said = f"Nothing is proved under the attack's relation ({relation}) that the attack could contradict."
     elif could_fail:
-        shown = f"though this many seeds could have shown {tests.ceiling:.2f}"
-        said = f"The attack proves nothing above the guarantee, {shown}."
+        shown = f"have shown {tests.ceiling:.2f}" if tests.ceiling > proved else "have shown rates beyond its curve"
+        said = f"The attack proves nothing above the guarantee, though this many seeds could {shown}."
     else:
         more = 2 * seeds_needed(proved, tests.confidence)
         said = (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import beta, norm
 
-from seedscope.analyses.membership import epsilon_lower, likelihood_ratio_tests, logit_confidence
+from seedscope.accounting import trade_off
+from seedscope.analyses.membership import curve_test, epsilon_lower, likelihood_ratio_tests, logit_confidence
 from seedscope.core.errors import SeedscopeError
 
 
@@ -71,6 +73,38 @@ def test_roc_is_monotone_and_ends_at_one() -> None:
     assert (np.diff(tests.roc_false_positive_rate) >= 0).all()
     assert (np.diff(tests.roc_true_positive_rate) >= 0).all()
     assert tests.roc_true_positive_rate[-1] == tests.roc_false_positive_rate[-1] == 1
+
+
+def test_the_roc_is_a_mean_of_curves_with_thresholds_of_each_persons_own() -> None:
+    # one person is always accused by a shared threshold, though nothing tells their models apart
+    shift, always = np.array([0.0, 2.0]), np.array([8.0, 0.0])
+    inside, outside = losses(shift + always, 400, 2), losses(always, 400, 2, seed=1)
+    tests = likelihood_ratio_tests(inside, outside)
+    for rate in (0.05, 0.2, 0.5):
+        found = np.interp(rate, tests.roc_false_positive_rate, tests.roc_true_positive_rate)
+        exact = (rate + float(norm.cdf(norm.ppf(rate) + 2.0))) / 2
+        assert found == pytest.approx(exact, abs=0.08)
+
+
+def test_a_claimed_curve_is_tested_by_the_rates_bounds() -> None:
+    curve = trade_off(mu=1.0)
+    found = curve_test(45, 50, 5, 50, curve, 0.95)
+    each = 0.975
+    lower, upper = beta.ppf(1 - each, 45, 6), beta.ppf(each, 6, 45)
+    assert found.true_positive_lower == pytest.approx(lower)
+    assert found.false_positive_upper == pytest.approx(upper)
+    assert found.allowed == pytest.approx(norm.cdf(norm.ppf(upper) + 1.0))
+    assert found.exceeded
+
+
+def test_a_right_training_exceeds_its_curve_no_oftener_than_stated() -> None:
+    curve, wrong = trade_off(mu=1.0), 0
+    for repetition in range(200):
+        inside, outside = losses(1.0, 40, 3, seed=2 * repetition), losses(0.0, 40, 3, seed=2 * repetition + 1)
+        found = likelihood_ratio_tests(inside, outside, confidence=0.9, curve=curve).set_curve
+        assert found is not None
+        wrong += found.exceeded
+    assert wrong / 200 <= 0.1
 
 
 def test_the_ceiling_is_what_a_perfect_attack_would_prove() -> None:

@@ -13,16 +13,18 @@ from seedscope.analyses.membership.loss_threshold import (
     seed_known_or_hidden,
     seed_known_or_hidden_along_training,
 )
-from seedscope.analyses.membership.lower_bound import epsilon_lower, mu_lower, seeds_needed
+from seedscope.analyses.membership.lower_bound import CurveTest, curve_test, epsilon_lower, mu_lower, seeds_needed
 
 __all__ = [
     "LEAST_SEEDS",
     "CanaryCheck",
     "CanaryProblem",
+    "CurveTest",
     "Finding",
     "MembershipTests",
     "SeedKnownOrHidden",
     "canary_check",
+    "curve_test",
     "epsilon_lower",
     "likelihood_ratio_tests",
     "logit_confidence",

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.analyses.membership.lower_bound import epsilon_lower, mu_lower
+from seedscope.accounting import TradeOff
+from seedscope.analyses.membership.lower_bound import CurveTest, curve_test, epsilon_lower, mu_lower
 from seedscope.core import Number, require
 from seedscope.numerics import clopper_pearson, mean_interval
 
@@ -29,7 +30,12 @@ class MembershipTests:
     count the held-out seeds of which only the model with, or only that without the person is taken for one with them.
     `epsilon_lower` holds for each person alone with probability `confidence`, `epsilon_lower_together` for all of them
     at once; `set_epsilon_lower` for the person who looked most exposed on the other seeds, hence for the mechanism;
-    `ceiling` is what this many held-out seeds can prove at most.
+    `ceiling` is what this many held-out seeds can prove at most. `set_curve` holds that person's attack against the
+    claimed curve, where one was given.
+
+    The `roc` is a mean of people's own curves: each person has thresholds of their own, from the models without them of
+    the other seeds, so that a false-positive rate is what every person is accused with; no attacker shares a threshold
+    among people. What holds for each person's curve holds for the mean, since a guarantee's limit is concave.
     """
 
     confidence: float
@@ -46,6 +52,8 @@ class MembershipTests:
     only_with: np.ndarray
     only_without: np.ndarray
     set_mu_lower: Number | None = None  # as `set_epsilon_lower`, of Gaussian privacy
+    set_curve: CurveTest | None = None
+    perfect_exceeds: bool = False  # whether an attack that is never wrong would be beyond the claimed curve
 
     @property
     def advantage(self) -> np.ndarray:
@@ -78,7 +86,12 @@ def logit_confidence(losses: ArrayLike) -> np.ndarray:
 
 
 def likelihood_ratio_tests(
-    with_losses: ArrayLike, without_losses: ArrayLike, *, confidence: float = 0.95, delta: float = 0.0
+    with_losses: ArrayLike,
+    without_losses: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    delta: float = 0.0,
+    curve: TradeOff | None = None,
 ) -> MembershipTests:
     """Return the tests of each person's membership, by models with and without that person.
 
@@ -87,6 +100,7 @@ def likelihood_ratio_tests(
         without_losses: [seed, person], of models trained on the data without them; the same seeds.
         confidence: of each lower bound on ε.
         delta: of the (ε, δ) that is bounded.
+        curve: a claimed trade-off curve, which is tested too.
     """
     inside, outside = logit_confidence(with_losses), logit_confidence(without_losses)
     require(inside.shape == outside.shape, f"losses must be of one shape, got {inside.shape} and {outside.shape}.")
@@ -96,7 +110,7 @@ def likelihood_ratio_tests(
     fit = _Gaussians.fit(inside[:half], outside[:half])
     seen = fit.ratio(inside[:half]), fit.ratio(outside[:half])
     fresh = fit.ratio(inside[half:]), fit.ratio(outside[half:])
-    return _tested(seen, fresh, confidence, delta)
+    return _tested(seen, fresh, confidence, delta, curve)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +137,9 @@ class _Gaussians:
 
 
 def _tested(
-    seen: tuple[np.ndarray, np.ndarray], fresh: tuple[np.ndarray, np.ndarray], confidence: float, delta: float
-) -> MembershipTests:
+    seen: tuple[np.ndarray, np.ndarray], fresh: tuple[np.ndarray, np.ndarray], confidence: float, delta: float,
+    curve: TradeOff | None,
+) -> MembershipTests:  # fmt: skip
     """Return the tests from log-likelihood ratios (with, without) on the seeds that chose and on held-out seeds."""
     thresholds, exposure = _best_thresholds(*seen, confidence, delta)
     held_out = len(fresh[0])
@@ -136,7 +151,9 @@ def _tested(
     )
     shown = np.asarray(mu_lower(counts[0], held_out, counts[1], held_out, confidence), float)
     accepted = [one > 0 for one in fresh]
-    false_positive, true_positive = _roc(*fresh)
+    false_positive, true_positive = _mean_curve(seen[1], *fresh)
+    chosen = int(exposure.argmax())
+    most = [int(one[chosen]) for one in counts]
     return MembershipTests(
         confidence=confidence,
         held_out_seeds=held_out,
@@ -144,14 +161,16 @@ def _tested(
         false_positive_rate=accepted[1].mean(0),
         epsilon_lower=lower,
         epsilon_lower_together=lower_together,
-        set_epsilon_lower=Number(float(lower[exposure.argmax()]), "statistical", confidence=confidence),
+        set_epsilon_lower=Number(float(lower[chosen]), "statistical", confidence=confidence),
         set_advantage=_mean_advantage(accepted[0], accepted[1], confidence),
         ceiling=float(epsilon_lower(held_out, held_out, 0, held_out, confidence, delta)),
         roc_false_positive_rate=false_positive,
         roc_true_positive_rate=true_positive,
         only_with=(accepted[0] & ~accepted[1]).sum(0),
         only_without=(accepted[1] & ~accepted[0]).sum(0),
-        set_mu_lower=Number(float(shown[exposure.argmax()]), "statistical", confidence=confidence),
+        set_mu_lower=Number(float(shown[chosen]), "statistical", confidence=confidence),
+        set_curve=None if curve is None else curve_test(most[0], held_out, most[1], held_out, curve, confidence),
+        perfect_exceeds=curve is not None and curve_test(held_out, held_out, 0, held_out, curve, confidence).exceeded,
     )
 
 
@@ -176,13 +195,13 @@ def _mean_advantage(accepted_in: np.ndarray, accepted_out: np.ndarray, confidenc
     return Number(float(by_seed.mean()), "estimate", lower=float(low), upper=float(high), confidence=confidence)
 
 
-def _roc(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return false- and true-positive rates of one threshold for all people's log-likelihood ratios."""
-    members, others = np.sort(inside.ravel()), np.sort(outside.ravel())
-    rates = np.unique(np.concatenate([[0.0], np.geomspace(1 / len(others), 1, 60)]))
-    above = np.clip(np.ceil(len(others) * (1 - rates)).astype(int), 0, len(others))
-    thresholds = np.where(above >= len(others), others[-1], others[np.maximum(above - 1, 0)])
-    thresholds = np.where(above == 0, -np.inf, thresholds)
-    false = 1 - np.searchsorted(others, thresholds, side="right") / len(others)
-    true = 1 - np.searchsorted(members, thresholds, side="right") / len(members)
+def _mean_curve(calibrating: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the false- and true-positive rates of everybody's own thresholds on held-out seeds, means over people.
+
+    calibrating: log-likelihood ratios [seed, person] of models without the person, of other seeds: their k-th largest
+    is the person's threshold for a false-positive rate of about k/(seeds + 1).
+    """
+    thresholds = -np.sort(-calibrating, axis=0)
+    rates = [np.array([(values > one).mean() for one in thresholds]) for values in (outside, inside)]
+    false, true = (np.concatenate([[0.0], one, [1.0]]) for one in rates)
     return false, true

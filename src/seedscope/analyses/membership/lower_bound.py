@@ -1,11 +1,14 @@
-"""The smallest epsilon that an attack which worked this well still allows."""
+"""What an attack that worked this well contradicts: an ε, a μ, or a whole trade-off curve."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from seedscope.accounting import TradeOff
 from seedscope.core import require, require_positive, require_probability
 from seedscope.numerics import clopper_pearson
 
@@ -34,9 +37,7 @@ def epsilon_lower(
     """
     require_probability("confidence", confidence)
     require(0 <= delta < 1, f"delta must be in [0, 1), got {delta}.")
-    each = (1 + confidence) / 2
-    rate_lower, _ = clopper_pearson(true_positives, members, each, side="lower")
-    _, rate_upper = clopper_pearson(false_positives, nonmembers, each, side="upper")
+    rate_lower, rate_upper = _rate_bounds(true_positives, members, false_positives, nonmembers, confidence)
     with np.errstate(divide="ignore"):
         by_positives = np.log(np.maximum(rate_lower - delta, 0.0)) - np.log(rate_upper)
         by_negatives = np.log(np.maximum(1 - rate_upper - delta, 0.0)) - np.log1p(-rate_lower)
@@ -57,11 +58,55 @@ def mu_lower(
     (2.93, 0.0)
     """
     require_probability("confidence", confidence)
+    rate_lower, rate_upper = _rate_bounds(true_positives, members, false_positives, nonmembers, confidence)
+    mu: np.ndarray = np.maximum(np.nan_to_num(ndtri(rate_lower) - ndtri(rate_upper), nan=0.0), 0.0)[()]
+    return mu
+
+
+@dataclass(frozen=True)
+class CurveTest:
+    """An attack's rates against a claimed trade-off curve: at least this many members found, with at most so many
+    others accused, where the curve allows `allowed`.
+    """
+
+    true_positive_lower: float
+    false_positive_upper: float
+    allowed: float
+    confidence: float
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the attack contradicts the curve, at the confidence."""
+        return self.true_positive_lower > self.allowed
+
+
+def curve_test(
+    true_positives: int, members: int, false_positives: int, nonmembers: int, curve: TradeOff, confidence: float
+) -> CurveTest:
+    """Return the test of a claimed trade-off curve f: rejected if TPR_L > 1 − f(FPR_U), from counts of an attack.
+
+    It presumes nothing and sees what the (ε, δ) test cannot with as few runs, because a curve allows less than its
+    worst ε. Both rest on the same bounds of the two rates, so that both together err no oftener than one. The attack
+    must be fixed on other runs.
+
+    >>> from seedscope.accounting import trade_off
+    >>> found = curve_test(50, 50, 0, 50, trade_off(mu=2.0), confidence=0.95)
+    >>> round(found.true_positive_lower, 3), round(found.allowed, 3), found.exceeded
+    (0.929, 0.537, True)
+    """
+    require_probability("confidence", confidence)
+    lower, upper = _rate_bounds(true_positives, members, false_positives, nonmembers, confidence)
+    return CurveTest(float(lower), float(upper), float(curve.true_positive_rate(upper)), confidence)
+
+
+def _rate_bounds(
+    true_positives: ArrayLike, members: ArrayLike, false_positives: ArrayLike, nonmembers: ArrayLike, confidence: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the true-positive rate from below and the false-positive rate from above, both at once."""
     each = (1 + confidence) / 2
     rate_lower, _ = clopper_pearson(true_positives, members, each, side="lower")
     _, rate_upper = clopper_pearson(false_positives, nonmembers, each, side="upper")
-    mu: np.ndarray = np.maximum(np.nan_to_num(ndtri(rate_lower) - ndtri(rate_upper), nan=0.0), 0.0)[()]
-    return mu
+    return rate_lower, rate_upper
 
 
 def seeds_needed(epsilon: float, confidence: float = 0.95, delta: float = 0.0) -> int:

@@ -11,7 +11,7 @@ achieves it: its advantage is `E (1 − e^−L)₊`, over base models alone. No 
 """
 
 from seedscope.analyses.privacy_loss.exact import ExactLoss, output_perturbation
-from seedscope.analyses.privacy_loss.from_ensemble import ATTACKERS, everybody
+from seedscope.analyses.privacy_loss.from_ensemble import ATTACKERS, claimed_curve, everybody
 from seedscope.analyses.privacy_loss.objective import objective_perturbation
 from seedscope.analyses.privacy_loss.result import PrivacyLoss, Sides
 from seedscope.analyses.privacy_loss.sampled import SampledLoss, SelfTest, from_losses
@@ -23,6 +23,7 @@ __all__ = [
     "SampledLoss",
     "SelfTest",
     "Sides",
+    "claimed_curve",
     "everybody",
     "from_losses",
     "objective_perturbation",
