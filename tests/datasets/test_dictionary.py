@@ -112,3 +112,71 @@ def test_without_a_public_bound_the_largest_number_of_rows_is_learned() -> None:
 def test_a_bound_on_rows_needs_to_know_whose_they_are() -> None:
     with pytest.raises(SeedscopeError, match="rows_per_person needs person"):
         from_frame(people(), target="ill", ignore="who", rows_per_person=2)
+
+
+def encoded_rows(frame: pd.DataFrame, **known: Any) -> np.ndarray:
+    """Return a table's encoded rows in the order of the table."""
+    data = from_frame(frame, target="ill", ignore="who", **(known or KNOWN))
+    order = np.argsort(np.concatenate([data.train.rows, data.test.rows]))
+    return np.concatenate([data.train.features, data.test.features])[order]
+
+
+@pytest.mark.parametrize("spelling", ["Red", " RED", "red "])
+def test_one_persons_spelling_of_a_level_changes_nobody_elses_row(spelling: str) -> None:
+    frame = people()
+    frame["colour"] = ["red", "Red"] * 30
+    usual = encoded_rows(frame)
+    frame.loc[0, "colour"] = spelling
+    np.testing.assert_array_equal(encoded_rows(frame), usual)
+    assert (usual[:, 3] == 1).all()
+
+
+def test_declared_levels_of_truth_values_and_codes_are_found() -> None:
+    frame = people().assign(smokes=np.arange(60) % 2 == 0, ward=[1, 2, 3] * 20)
+    known = KNOWN | {"levels": {**KNOWN["levels"], "smokes": ("False", "True"), "ward": ("1", "2", "3")}}
+    data = from_frame(frame, target="ill", ignore="who", **known)
+    assert data.feature_names[-4:] == ("smokes=True", "ward=1", "ward=2", "ward=3")
+    assert data.features[:, -4:].mean(0) == pytest.approx([0.5, 1 / 3, 1 / 3, 1 / 3], abs=0.1)
+    assert data.learned == ()
+
+
+def test_truth_values_that_are_not_declared_are_learned() -> None:
+    frame = people().assign(smokes=np.arange(60) % 2 == 0)
+    assert from_frame(frame, target="ill", ignore="who", **KNOWN).learned == ("the category levels",)
+    known = KNOWN | {"bounds": {"age": (0, 120), "smokes": (0, 1)}}
+    assert from_frame(frame, target="ill", ignore="who", **known).learned == ()
+
+
+def test_a_column_that_the_rows_leave_out_is_learned_and_one_that_is_named_is_not() -> None:
+    frame = people().assign(rare="no")
+    assert from_frame(frame, target="ill", ignore="who", **KNOWN).learned == ("the columns left out",)
+    assert from_frame(frame, target="ill", ignore=["who", "rare"], **KNOWN).learned == ()
+
+
+def test_numbers_whose_reading_depends_on_other_rows_are_learned() -> None:
+    frame = people().assign(age=[f"{one}.125" for one in people().age])
+    assert from_frame(frame, target="ill", ignore="who", **KNOWN).learned == ()
+    frame.loc[0, "age"] = "2,5"  # a decimal comma for everybody: 21.125 would become 21125
+    assert from_frame(frame, target="ill", ignore="who", **KNOWN).learned == ("the way numbers are written",)
+    commas = {"decimal": ","} | KNOWN
+    assert from_frame(frame, target="ill", ignore="who", **commas).learned == ()  # by its own cell each
+    frame["age"] = [f"{one},5" for one in people().age]
+    assert from_frame(frame, target="ill", ignore="who", **KNOWN).learned == ("the way numbers are written",)
+    assert from_frame(frame, target="ill", ignore="who", **commas).learned == ()
+
+
+def test_empty_cells_that_are_filled_by_name_are_not_learned() -> None:
+    frame = people().assign(age=[str(one) for one in people().age])
+    frame.loc[:4, "age"] = "?"
+    assert from_frame(frame, target="ill", ignore="who", fill={"age": 40}, **KNOWN).learned == ()
+
+
+def test_bounds_of_a_column_of_words_are_refused() -> None:
+    known: dict[str, Any] = {"bounds": {"age": (0, 120), "colour": (0, 1)}}
+    with pytest.raises(SeedscopeError, match="bounds of 'colour' are for numbers, and the column holds words"):
+        from_frame(people(), target="ill", ignore="who", **known)
+
+
+def test_levels_that_differ_in_case_only_are_refused() -> None:
+    with pytest.raises(SeedscopeError, match="two or more different words"):
+        parse_dictionary([], ["colour:red,Red"])

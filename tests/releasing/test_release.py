@@ -9,12 +9,15 @@ import pytest
 from scipy import stats
 
 import seedscope as ss
+from seedscope.datasets import FittedScaling, from_frame
 from seedscope.mechanisms import Mechanism
 from seedscope.planning import make_plan
 from seedscope.releasing.release import all_rows
+from seedscope.training import SystemDraws
 from tests.helpers.command_line import run
 from tests.helpers.small_data import table
 
+RANGES = ((-3.0,) * 3, (3.0,) * 3)
 DP = ss.DPSGD.calibrated(2.0, 1e-5, examples=40, batch_size=10, steps=10)
 PROVED: dict[str, Mechanism] = {
     "objective": ss.ObjectivePerturbation(1.0),
@@ -121,7 +124,7 @@ def test_smoothing_costs_a_thousandth_of_epsilon() -> None:
 
 
 def test_the_command_releases_at_the_epsilon_asked_for(tmp_path: Path) -> None:
-    for name in ("objective", "output"):
+    for name in ("objective", "output", "gaussian-objective"):
         out = tmp_path / name
         said = json.loads(run("release", "breast-cancer", "--mechanism", name, "--out", str(out), "--json").stdout)
         assert said["guarantee"]["epsilon"]["value"] == pytest.approx(1.0, abs=1e-12)
@@ -178,3 +181,58 @@ def test_every_minimiser_is_released_at_the_epsilon_that_was_asked_for(tmp_path:
         "release", "breast-cancer", "--mechanism", "gaussian-objective", "--epsilon", "2", "--out", out, "--json"
     )
     assert json.loads(found.stdout)["guarantee"]["epsilon"]["value"] == pytest.approx(2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("most", [None, 2])
+def test_people_who_were_drawn_for_testing_have_no_more_rows_than_others(most: int | None) -> None:
+    import pandas
+
+    draw = np.random.default_rng(0)
+    owners = np.repeat(np.arange(40), 5)
+    frame = pandas.DataFrame({"who": owners, "age": draw.normal(50, 9, 200), "ill": owners % 2})
+    known: dict[str, Any] = {"bounds": {"age": (0, 120)}, "person": "who", "rows_per_person": most}
+    whole = all_rows(from_frame(frame, target="ill", **known))
+    assert whole.rows_per_person == (most or 5)
+    assert np.bincount(whole.base.persons).max() == whole.rows_per_person  # type: ignore[arg-type]
+    assert (whole.learned == ()) == (most is not None)
+
+
+def test_private_moments_are_whole_steps_of_a_grid_that_no_row_moves_far() -> None:
+    data, private = table(rows=50), ss.PrivateMoments(*RANGES, epsilon=1.0)
+    sums = private.whole_sums(data.features)
+    slow = [sum(round(2**16 * min(max(one / 3, -1), 1)) for one in column) for column in data.features.T]
+    assert sums[:3].tolist() == slow
+    assert sums[-1] == 50 * 2**16
+    far = np.array([[9e9, -9e9, 3.0]])
+    replaced, removed = np.concatenate([data.features[1:], far]), data.features[1:]
+    for other in (replaced, removed):
+        assert np.linalg.norm(private.whole_sums(other) - sums) <= 2**16 * private.sensitivity
+
+
+def test_noise_on_private_moments_is_exact_and_the_operating_systems() -> None:
+    asked: list[tuple[float, int]] = []
+
+    class Watched(SystemDraws):
+        def rounded_normals(self, scale: float, count: int) -> np.ndarray:
+            asked.append((scale, count))
+            return super().rounded_normals(scale, count)
+
+    private = ss.PrivateMoments(*RANGES, epsilon=0.5, delta=1e-5)
+    found = ss.release(table(rows=200), PROVED["objective"], scaling=private, draws=Watched())
+    assert asked == [(2**16 * private.noise_scale, 7)]
+    assert float(ss.accounting.gaussian_epsilon(private.sensitivity, private.noise_scale, 1e-5)) <= 0.5
+    assert found.guarantee.is_proved
+    assert float(found.guarantee.epsilon or 0) == pytest.approx(1.5 * (1 + 2**-10))
+    assert found.guarantee.delta == 1e-5
+
+
+def test_private_moments_depend_on_the_noisy_sums_alone_and_not_on_how_many_rows_there_are() -> None:
+    private, rows = ss.PrivateMoments(*RANGES), table(rows=20).features
+    noisy = np.arange(1.0, 8) * 2**16
+
+    def scaled(people: np.ndarray) -> FittedScaling:
+        return private.refit(people, lambda _scale, _count: noisy - private.whole_sums(people))
+
+    found = [scaled(rows[:n]) for n in (8, 7)]
+    np.testing.assert_array_equal(found[0].mean, found[1].mean)
+    np.testing.assert_array_equal(found[0].deviation, found[1].deviation)

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from scipy import stats
 
 from seedscope.core import SeedscopeError
 from seedscope.training import SystemDraws
-from seedscope.training.publishing import smoothed
+from seedscope.training.convex import make_problem
+from seedscope.training.publishing import Verified, blockwise_sum, smoothed
 
 
 def seeded(seed: int) -> SystemDraws:
@@ -89,3 +91,52 @@ def test_smoothed_weights_are_on_one_grid_whatever_they_were_and_no_value_is_imp
     shares = [np.array([np.mean(np.array(values) > one) for one in cut]) for values in (near, far)]
     ratios = [np.log((a + 0.02) / (b + 0.02)) for a, b in itertools.permutations(shares)]
     assert np.max(ratios) <= 5.0
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_bound_on_a_solutions_gradient_holds_with_exact_fractions(classes: int) -> None:
+    from fractions import Fraction
+
+    draw = np.random.default_rng(8)
+    rows = np.column_stack([draw.uniform(-0.5, 0.5, (40, 2)), np.ones(40)])
+    labels, penalty = draw.integers(0, classes, 40), np.full(3, 0.1)
+    problem = make_problem(rows, labels, penalty, classes)
+    checked = Verified(problem, 2**0.5)
+    tilt = problem.spread(draw.normal(size=(1, problem.dimension))) / 40
+    found = checked.minimise(tilt)
+    with localcontext() as context:
+        context.prec = 60
+        exact = exact_gradient(problem.rows, labels, penalty, found.weights[0].reshape(-1, 3), tilt[0].reshape(-1, 3))
+    norm = math.sqrt(sum(Fraction(one) ** 2 for one in exact))
+    assert norm <= found.residual_norms[0] <= 2.0**-40 * 2**0.5
+    assert found.residual_norms[0] > 2.0**-52 * 500  # rounding is counted, whatever was computed
+
+
+def exact_gradient(
+    rows: np.ndarray, labels: np.ndarray, penalty: np.ndarray, weights: np.ndarray, tilt: np.ndarray
+) -> list[Decimal]:
+    """Return the mean objective's gradient in many decimals, class by class."""
+    total = [[Decimal(0)] * rows.shape[1] for _ in weights]
+    for row, label in zip(rows, labels, strict=True):
+        logits = [
+            sum((Decimal(float(a)) * Decimal(float(b)) for a, b in zip(row, one, strict=True)), Decimal(0))
+            for one in weights
+        ]
+        if len(weights) == 1:
+            pulls = [1 / (1 + (-logits[0]).exp()) - int(label)]
+        else:
+            chances = [one.exp() for one in logits]
+            pulls = [one / sum(chances) - int(place == label) for place, one in enumerate(chances)]
+        for place, pull in enumerate(pulls):
+            total[place] = [so_far + pull * Decimal(float(one)) for so_far, one in zip(total[place], row, strict=True)]
+    return [
+        one / len(rows) + Decimal(float(penalty[k])) * Decimal(float(weights[c, k])) + Decimal(float(tilt[c, k]))
+        for c, summed in enumerate(total)
+        for k, one in enumerate(summed)
+    ]
+
+
+def test_a_sum_in_blocks_is_the_sum() -> None:
+    draw = np.random.default_rng(9)
+    pulls, rows = draw.normal(size=(1500, 3)), draw.normal(size=(1500, 4))
+    np.testing.assert_allclose(blockwise_sum(pulls, rows), pulls.T @ rows, rtol=1e-11, atol=1e-11)

@@ -9,6 +9,7 @@ from seedscope.datasets.categories import few_valued, not_continuous
 from seedscope.datasets.dataset import Dataset, Part
 from seedscope.datasets.dictionary import Dictionary, parse_dictionary, read_dictionary
 from seedscope.datasets.named.catalogue import Description, describe, fetch, load, names
+from seedscope.datasets.persons import MOST_ROWS, with_persons
 from seedscope.datasets.reading import ColumnReading, Reading, TableError
 from seedscope.datasets.scaling import (
     Bounded,
@@ -24,6 +25,7 @@ from seedscope.datasets.table_files import read_frame
 from seedscope.datasets.tables import from_frame, read_table
 
 __all__ = [
+    "MOST_ROWS",
     "Bounded",
     "ColumnReading",
     "Dataset",
@@ -51,4 +53,5 @@ __all__ = [
     "read_frame",
     "read_table",
     "scaling_from",
+    "with_persons",
 ]

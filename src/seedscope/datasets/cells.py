@@ -82,7 +82,7 @@ def numbers(texts: Sequence[str], decimal: str = ".") -> Numbers:
     plain = _all_plain(texts) if decimal == "." else None
     if plain is not None:
         return Numbers(plain)
-    read = np.array([_number(text, decimal) for text in texts])
+    read = np.array([number(text, decimal) for text in texts])
     if not np.isnan(read).all() or not texts:
         return Numbers(read)
     return _without_unit(texts, decimal) or Numbers(read)
@@ -96,7 +96,7 @@ def _all_plain(texts: Sequence[str]) -> np.ndarray | None:
         return None
 
 
-def _number(text: str, decimal: str) -> float:
+def number(text: str, decimal: str) -> float:
     """Return one cell as a number, NaN if it is not one."""
     if decimal == "." and _PLAIN.fullmatch(text):
         return float(text)
@@ -113,7 +113,7 @@ def _without_unit(texts: Sequence[str], decimal: str) -> Numbers | None:
     units = {(one[1] or "", (one[3] or "").lower()) for one in found if one}
     if len(units) != 1 or units == {("", "")}:
         return None
-    read = np.array([_number(one[2].strip(), decimal) if one else np.nan for one in found])
+    read = np.array([number(one[2].strip(), decimal) if one else np.nan for one in found])
     unit = next(one for pair in units for one in pair if one)
     return Numbers(read, f"the unit {unit!r} is dropped") if not np.isnan(read).all() else None
 
@@ -205,7 +205,7 @@ def spellings(counts: Mapping[str, int]) -> dict[str, str]:
     >>> spellings({"Yes": 5, "yes": 2, "YES ": 1, "no": 4})
     {'Yes': 'Yes', 'yes': 'Yes', 'YES ': 'Yes', 'no': 'no'}
     """
-    fold: Callable[[str], str] = _yes_or_no if _all_yes_or_no(counts) else _folded
+    fold: Callable[[str], str] = _yes_or_no if _all_yes_or_no(counts) else folded
     usual: dict[str, str] = {}
     for name, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
         usual.setdefault(fold(name), name.strip())
@@ -224,17 +224,17 @@ def merged(chosen: Mapping[str, str]) -> str:
     return "; ".join(shown) + (f"; and {len(groups) - 3} more" if len(groups) > 3 else "")
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
     """Return a level's name without what spelling may change."""
     return " ".join(name.casefold().split())
 
 
 def _yes_or_no(name: str) -> str:
     """Return yes or no for a word that means it."""
-    return "yes" if _folded(name) in YES_WORDS else "no"
+    return "yes" if folded(name) in YES_WORDS else "no"
 
 
 def _all_yes_or_no(names: Iterable[str]) -> bool:
     """Say whether all names are words for yes or no, and both are there."""
-    folded = {_folded(name) for name in names}
-    return folded <= {*YES_WORDS, *NO_WORDS} and bool(folded & set(YES_WORDS)) and bool(folded & set(NO_WORDS))
+    words = {folded(name) for name in names}
+    return words <= {*YES_WORDS, *NO_WORDS} and bool(words & set(YES_WORDS)) and bool(words & set(NO_WORDS))

@@ -36,7 +36,7 @@ _IDENTIFIER = re.compile(
 )
 _CAMEL_IDENTIFIER = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
 
-Forced = Literal["numeric", "category"]
+Forced = Literal["numeric", "category", "levels"]  # numbers; words; words of which each stands for itself
 PLURAL = {"numbers": "numbers", "dates": "dates", "pairs": "pairs of numbers"}
 
 
@@ -151,7 +151,7 @@ def understand(
         return _from_days(str(column.name), _typed_days(column))
     codes, values = _factorised(column)
     typed = all(isinstance(value, int | float | np.number | np.bool_) for value in values)
-    if typed and forced != "category":
+    if typed and forced not in ("category", "levels"):
         truth = all(isinstance(value, bool | np.bool_) for value in values)
         kind = "true/false" if truth and len(values) else "numbers"
         return _numeric(str(column.name), kind, codes, values.astype(np.float64))
@@ -177,6 +177,33 @@ def features(column: Column) -> Encoded:
     if numbers.ndim == 1:
         return Encoded((column.name,), numbers[:, None])
     return Encoded((f"{column.name} (first)", f"{column.name} (second)"), numbers)
+
+
+def read_alone(cells_of: pd.Series, column: Column, decimal: str) -> bool:
+    """Say whether each number is what its own cell says with that decimal mark, whatever other rows have.
+
+    >>> import pandas as pd
+    >>> plain, sniffed = pd.Series(["1.234", "2"]), pd.Series(["1.234", "2,5"])
+    >>> [read_alone(one, understand(one), ".") for one in (plain, sniffed)]
+    [True, False]
+    """
+    codes, values = _factorised(cells_of)
+    if column.values.ndim > 1 or not all(isinstance(one, str | int | float | np.number | np.bool_) for one in values):
+        return False
+    said = np.array([*(not _says_no_number(one) for one in values), False])[codes] & (column.codes >= 0)
+    alone = np.array([*(_alone(one, decimal) for one in values), np.nan])[codes]
+    return bool(np.array_equal(alone[said], column.values[column.codes[said]]))
+
+
+def _says_no_number(cell: Any) -> bool:
+    """Whether a cell is empty where numbers are expected; what it is filled with is then somebody's to say."""
+    text = str(cell)
+    return cells.is_empty(text) or text.strip().lower() in cells.EMPTY_AMONG_NUMBERS
+
+
+def _alone(cell: Any, decimal: str) -> float:
+    """Return a cell's number, NaN if it is not written as one."""
+    return cells.number(cell.strip(), decimal) if isinstance(cell, str) else float(cell)
 
 
 def unusable(column: Column) -> Problem | None:
@@ -407,6 +434,8 @@ def _from_texts(
     """Return what a column of texts holds."""
     name = str(column.name)
     folded = {text.lower() for text in texts}
+    if forced == "levels":
+        return Column(name, "words", codes, np.array(texts, dtype=np.str_))
     if forced == "category" or not texts:
         return _words(name, "words" if texts else "empty", codes, texts)
     if folded <= {"true", "false"}:

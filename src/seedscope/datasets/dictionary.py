@@ -1,7 +1,8 @@
 """What is known of a table's columns without looking at its rows: a data dictionary of ranges and levels.
 
 With it, scaling and encoding are public, and what is proved of a mechanism is proved of the whole pipeline. A number
-beyond its range is cut to it when rows are scaled, and a word that is not among a column's levels is none of them.
+beyond its range is cut to it when rows are scaled, and a word that is not among a column's levels (upper and lower case
+count alike) is none of them. Each cell is read by itself: what other rows hold must not matter.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from seedscope.core import SeedscopeError, require, unknown_name
+from seedscope.datasets.cells import folded
 from seedscope.datasets.columns import Column, Encoded, features, shown
 
 Range = tuple[float, float]
-CATEGORIES = "the category levels"
+CATEGORIES, COLUMNS, WRITING = "the category levels", "the columns left out", "the way numbers are written"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
     some = f"column {first} has no bounds; give every column of numbers a least and a largest value."
     require(not (dictionary.bounds and lacking), some, argument="bounds")
     ranges = None if lacking else tuple(one for _, found in parts for one in found or ())
-    words = any(not column.is_numeric and column.name not in dictionary.levels for column in columns)
+    words = any(_has_levels(column) and column.name not in dictionary.columns for column in columns)
     names = tuple(name for found, _ in parts for name in found.names)
     values = np.concatenate([found.values for found, _ in parts], axis=1)
     return Encoding(names, values, ranges, (CATEGORIES,) if words else ())
@@ -74,18 +76,24 @@ def _one(column: Column, dictionary: Dictionary) -> tuple[Encoded, tuple[Range, 
     if column.name in dictionary.levels:
         found = _declared(column, dictionary.levels[column.name])
         return found, ((0.0, 1.0),) * len(found.names)
-    found = features(column)
-    if not column.is_numeric or column.kind == "true/false":
-        return found, ((0.0, 1.0),) * len(found.names)
-    known = dictionary.bounds.get(column.name)
-    return found, None if known is None else (known,) * len(found.names)
+    found, known = features(column), dictionary.bounds.get(column.name)
+    if known is None:
+        return found, ((0.0, 1.0),) * len(found.names) if _has_levels(column) else None
+    words = f"bounds of {shown(column.name)} are for numbers, and the column holds {column.kind}"
+    require(column.is_numeric, f"{words}; correct its cells, or give its levels.", argument="bounds")
+    return found, (known,) * len(found.names)
+
+
+def _has_levels(column: Column) -> bool:
+    """Whether a column holds words, or truth values: which ones there are is learned unless it is declared."""
+    return not column.is_numeric or column.kind == "true/false"
 
 
 def _declared(column: Column, levels: tuple[str, ...]) -> Encoded:
     """Return a 0/1 feature for each declared level (one for two), whatever levels the rows have."""
-    texts = np.array([*column.levels.names, ""], dtype=object)[column.codes]
+    texts = np.array([*map(folded, column.levels.names), ""], dtype=object)[column.codes]
     kept = levels[1:] if len(levels) == 2 else levels
-    values = np.stack([texts == level for level in kept], axis=1).astype(np.float64)
+    values = np.stack([texts == folded(level) for level in kept], axis=1).astype(np.float64)
     return Encoded(tuple(f"{column.name}={level}" for level in kept), values)
 
 
@@ -158,6 +166,6 @@ def _is_number(value: Any) -> bool:
 def _levels(name: str, given: Any) -> tuple[str, ...]:
     """Return two or more different words, or raise."""
     words = isinstance(given, list | tuple) and all(isinstance(one, str) and one for one in given)
-    good = bool(words) and len(set(given)) == len(given) >= 2
+    good = bool(words) and len(set(map(folded, given))) == len(given) >= 2
     require(good, f"levels of {shown(name)} must be two or more different words, got {given!r}.", argument="levels")
     return tuple(given)

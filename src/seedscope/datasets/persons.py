@@ -29,17 +29,16 @@ def split_by_person(labels: np.ndarray, persons: np.ndarray, seed: int) -> tuple
 def with_persons(data: Dataset, most: int | None) -> Dataset:
     """Return the data with at most this many training rows of a person, a public number; None: as many as there are.
 
-    Which rows stay depends on nobody else: the first ones of each person.
+    Which rows stay depends on nobody else: the first ones of each person. A largest number that is taken from the rows
+    is learned, even where it is 1: another person could have more.
     """
     if data.train.persons is None:
         require(most is None, "rows_per_person needs person: the column that says whose a row is.", argument="person")
         return data
     places = _place_among_own(data.train)
-    largest = int(places.max()) + 1
     if most is None:
-        return replace(
-            data, rows_per_person=largest, learned=(*data.learned, MOST_ROWS) if largest > 1 else data.learned
-        )
+        learned = tuple(dict.fromkeys([*data.learned, MOST_ROWS]))
+        return replace(data, rows_per_person=int(places.max()) + 1, learned=learned)
     require(most >= 1, f"rows_per_person must be at least 1, got {most}.", argument="rows_per_person")
     kept = data.train.take(np.flatnonzero(places < most))
     return replace(data, train=kept, rows_per_person=most)

@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +28,9 @@ from seedscope.datasets.dataset import Dataset
 
 TYPICAL = 4.0  # deviations that a public range is taken to span: what lies beyond is shortened with its row
 LEAST_DEVIATION = 0.02  # of a private moment, in half ranges
+FINENESS = 2**16  # steps of the grid, on which private moments are taken, in half a range
+
+RoundedNormals = Callable[[float, int], np.ndarray]  # (scale, count) → integers: normals of this deviation, rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +72,7 @@ class Scaling(Described, ABC):
     def fit(self, data: Dataset) -> FittedScaling:
         """Return the scaling with what it learns from the training part, if anything."""
 
-    def refit(self, features: np.ndarray, draw: np.random.Generator) -> FittedScaling:
+    def refit(self, features: np.ndarray, draw: RoundedNormals) -> FittedScaling:
         """Return the scaling fitted on these training rows; `draw` gives what is random about it."""
         raise NotImplementedError
 
@@ -128,7 +132,7 @@ class Standardised(Scaling):
         deviation = np.asarray(self.deviation) * math.sqrt(len(self.mean))
         return FittedScaling(np.asarray(self.mean), deviation, self.norm_bound, learned=False)
 
-    def refit(self, features: np.ndarray, draw: np.random.Generator | None = None) -> FittedScaling:
+    def refit(self, features: np.ndarray, draw: RoundedNormals | None = None) -> FittedScaling:
         """Return the scaling with the means and deviations of these rows."""
         features = np.asarray(features, float)
         constant = features.min(0) == features.max(0)
@@ -195,9 +199,11 @@ class Bounded(Ranged):
 class PrivateMoments(Ranged):
     """Columns standardised by means and deviations with Gaussian noise, which cost `epsilon` and `delta`.
 
-    Columns are cut to public ranges, so that one row moves the sums of values and squares by a bounded distance; the
-    noise is that of the Gaussian mechanism for replacing one row, which covers taking one out. It pays where ranges
-    are much wider than the data and rows are many. The number of rows counts as public.
+    Columns are cut to public ranges and put on a grid, so that sums of values and squares are whole numbers, which one
+    row moves by a bounded distance, and get whole numbers as noise: the Gaussian mechanism for replacing one row,
+    followed by rounding. The number of rows gets the same noise. So taking a row out is covered too, nothing depends on
+    how many there are, and no digit says what noise was added to. It pays where ranges are much wider than the data and
+    rows are many.
     """
 
     epsilon: float = 0.1
@@ -213,26 +219,51 @@ class PrivateMoments(Ranged):
 
     @property
     def sensitivity(self) -> float:
-        """How far replacing a row moves the sums: each column's value in [−1, 1] and square less ½ in [−½, ½]."""
+        """How far replacing a row moves the sums: each column's value in [−1, 1] and square less ½ in [−½, ½].
+
+        Taking one out moves them by half of that at most, and the number of rows by 1: together by no more.
+        """
         return 2 * math.sqrt(1.25 * len(self.lower))
+
+    @property
+    def noise_scale(self) -> float:
+        """The noise's standard deviation on the sums, in half ranges."""
+        return _noise_scale(self.sensitivity, self.epsilon, self.delta)
 
     def fit(self, data: Dataset) -> FittedScaling:
         """Return the scaling of one draw of the noise."""
         require_columns("lower", len(self.lower), data)
-        return self.refit(data.base.features, np.random.default_rng(0))
+        return self.refit(data.base.features, seeded_normals(np.random.default_rng(0)))
 
-    def refit(self, features: np.ndarray, draw: np.random.Generator) -> FittedScaling:
+    def refit(self, features: np.ndarray, draw: RoundedNormals) -> FittedScaling:
         """Return the scaling by noisy moments of these rows."""
-        from seedscope.accounting import gaussian_noise_scale  # start-up
-
-        unit = np.clip((np.asarray(features, float) - self.middle) / self.half, -1, 1)
-        sums = np.stack([unit.sum(0), (unit**2 - 0.5).sum(0)])
-        noise = float(gaussian_noise_scale(self.sensitivity, self.epsilon, self.delta))
-        first, second = (sums + noise * draw.standard_normal(sums.shape)) / len(features)
-        mean = np.clip(first, -1, 1)
-        deviation = np.sqrt(np.maximum(second + 0.5 - mean**2, LEAST_DEVIATION**2))
+        sums = self.whole_sums(features)
+        noise = draw(FINENESS * self.noise_scale, len(sums))
+        first, second, count = np.split((sums + noise) / FINENESS, [len(self.lower), 2 * len(self.lower)])
+        rows = np.maximum(count, 1.0)
+        mean = np.clip(first / rows, -1, 1)
+        deviation = np.sqrt(np.maximum(second / rows + 0.5 - mean**2, LEAST_DEVIATION**2))
         moments = self.middle + self.half * mean, self.half * np.minimum(deviation, 1)
         return self._fitted(*moments, (self.epsilon, self.delta))
+
+    def whole_sums(self, features: np.ndarray) -> np.ndarray:
+        """Return the sums of values, of squares less ½, and the number of rows, in steps of the grid: whole numbers."""
+        unit = np.clip((np.asarray(features, float) - self.middle) / self.half, -1, 1)
+        each = np.round(FINENESS * np.concatenate([unit, unit**2 - 0.5], axis=1)).astype(np.int64)
+        return np.append(each.sum(0), FINENESS * len(each))
+
+
+@cache
+def _noise_scale(sensitivity: float, epsilon: float, delta: float) -> float:
+    """Return the Gaussian mechanism's noise; every model of an audit asks for the same."""
+    from seedscope.accounting import gaussian_noise_scale  # start-up
+
+    return float(gaussian_noise_scale(sensitivity, epsilon, delta))
+
+
+def seeded_normals(generator: np.random.Generator) -> RoundedNormals:
+    """Return rounded normals from a generator: for audits, which must be repeatable."""
+    return lambda scale, count: np.round(scale * generator.standard_normal(count))
 
 
 def default_scaling(data: Dataset) -> Scaling:

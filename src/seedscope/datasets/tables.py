@@ -15,7 +15,7 @@ from seedscope.core import SeedscopeError, SeedscopeWarning, printable, require,
 from seedscope.datasets import columns
 from seedscope.datasets.columns import Column, Forced, shown
 from seedscope.datasets.dataset import Dataset, Part
-from seedscope.datasets.dictionary import Dictionary, encoded
+from seedscope.datasets.dictionary import COLUMNS, WRITING, Dictionary, encoded
 from seedscope.datasets.leaks import predicts_alone
 from seedscope.datasets.persons import split_by_person, with_persons
 from seedscope.datasets.reading import ColumnReading, Problem, Reading, raise_problems
@@ -54,6 +54,8 @@ class Choices:
 
     def forced(self, name: str) -> Forced | None:
         """Return how a column must be read, whatever it looks like; None if that was not said."""
+        if name in self.dictionary.levels:
+            return "levels"
         return "numeric" if name in self.numeric else "category" if name in self.category else None
 
 
@@ -352,9 +354,20 @@ class _Table:
             warnings.warn(warning, SeedscopeWarning, stacklevel=5)
         found = Dataset(
             name, whole.take(train), whole.take(test), encoding.names, classes.names, source, reading=reading,
-            ranges=encoding.ranges, learned=encoding.learned, drawn_test=marks is None,
+            ranges=encoding.ranges, learned=(*encoding.learned, *self._told_by_rows()), drawn_test=marks is None,
         )  # fmt: skip
         return with_persons(found, choices.rows_per_person)
+
+    def _told_by_rows(self) -> tuple[str, ...]:
+        """Return what else of the reading depends on the rows: columns left out, and how declared numbers are written.
+
+        Without a dictionary everything does, and scaling says so.
+        """
+        bounds, mark = self.choices.dictionary.bounds, self.choices.decimal or "."
+        left_out = bool(self.choices.dictionary.columns) and bool(set(self.reasons) - set(self._unwanted))
+        declared = [name for name in self.learned if name in bounds]
+        sniffed = any(not columns.read_alone(self.frame[one], self.understood[one], mark) for one in declared)
+        return (*([COLUMNS] if left_out else []), *([WRITING] if sniffed else []))
 
     def _reading(self, classes: columns.Levels, read: tuple[str, ...]) -> Reading:
         """Return how the table was read."""

@@ -59,6 +59,7 @@ class Conditions:
     also_learned: tuple[str, ...] = ()
     spent: tuple[float, float] = (0.0, 0.0)
     rows_per_person: int = 1
+    by_person: bool = False  # whether it is known whose each row is
 
     @classmethod
     def of(cls, data: Dataset, scaling: FittedScaling, convex: bool = True, model: str = "Logistic()") -> Conditions:
@@ -67,7 +68,7 @@ class Conditions:
         width = math.prod(data.features.shape[1:]) + 1
         return cls(
             len(data.base), bound, scaling.learned, data.classes, data.features.ndim == 2, convex, model, width,
-            data.learned, scaling.spent, data.rows_per_person,
+            data.learned, scaling.spent, data.rows_per_person, data.base.persons is not None,
         )  # fmt: skip
 
     @property
@@ -119,7 +120,7 @@ class Guarantee:
         (whole, rest), before = group_privacy(epsilon, delta, rows), group_privacy(*conditions.spent, rows)
         kind: Kind = "estimate" if learned else "proved"
         number = Number(whole + before[0], kind, note=only_if(learned) if learned else "")
-        unit: Literal["row", "person"] = "row" if conditions.rows_per_person == 1 else "person"
+        unit: Literal["row", "person"] = "person" if conditions.by_person or rows > 1 else "row"
         reason = "; ".join([by, *_conditions_in_words(conditions)]) + "."
         return cls(relation, number, rest + before[1], reason, learned, unit)
 

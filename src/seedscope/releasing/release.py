@@ -9,7 +9,7 @@ import numpy as np
 
 from seedscope.accounting import TradeOff, trade_off
 from seedscope.core import SeedscopeError, require
-from seedscope.datasets import Dataset, Part, Scaling
+from seedscope.datasets import MOST_ROWS, Dataset, Part, Scaling, with_persons
 from seedscope.mechanisms import Guarantee, Mechanism
 from seedscope.planning import Grid, Plan, Records, make_plan
 from seedscope.releasing.model import ReleasedModel
@@ -75,7 +75,10 @@ def all_rows(data: Dataset) -> Dataset:
     parts = [data.train, data.test]
     joined = _joined([part for part in parts if len(part)])
     order = np.argsort(joined.rows, kind="stable")
-    return replace(data, train=joined.take(order), spare=("test", 0), drawn_test=False)
+    whole = replace(data, train=joined.take(order), spare=("test", 0), drawn_test=False)
+    if joined.persons is None:
+        return whole
+    return with_persons(whole, None if MOST_ROWS in data.learned else data.rows_per_person)  # test people have as many
 
 
 def _joined(parts: list[Part]) -> Part:
@@ -117,9 +120,8 @@ def _curve(plan: Plan, guarantee: Guarantee) -> TradeOff | None:
 
 
 def _drawn_scaling(plan: Plan, draws: SystemDraws) -> Any:
-    """Return a private scaling with noise from the operating system."""
-    seed = int.from_bytes(draws.bits(32), "big")
-    return plan.scaling.refit(plan.data.base.features, np.random.Generator(np.random.Philox(seed)))
+    """Return a private scaling whose noise is the operating system's, in whole steps of a grid, exactly distributed."""
+    return plan.scaling.refit(plan.data.base.features, draws.rounded_normals)
 
 
 def _scaled_job(plan: Plan, fitted: Any) -> Job:

@@ -38,7 +38,7 @@ class Refits(Protocol):
     def draws(self) -> bool:
         """Whether every model has a scaling of its own."""
 
-    def refit(self, features: np.ndarray, draw: np.random.Generator) -> Maps:
+    def refit(self, features: np.ndarray, draw: Callable[[float, int], np.ndarray]) -> Maps:
         """Return the scaling fitted on these training rows."""
 
 

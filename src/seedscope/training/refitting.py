@@ -40,7 +40,9 @@ def fitted(job: Job, seed: int, neighbour: int) -> Maps:
     """Return the scaling fitted on a neighbouring data set's rows; its noise, if any, is the seed's."""
     assert job.scaling is not None
     draw = generator(job.noise_seed, "scaling", seed if job.scaling.draws else 0)
-    return job.scaling.refit(neighbouring_rows(job, neighbour), draw)
+    return job.scaling.refit(
+        neighbouring_rows(job, neighbour), lambda scale, count: np.round(scale * draw.standard_normal(count))
+    )
 
 
 def neighbouring_rows(job: Job, neighbour: int) -> np.ndarray:
