@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from seedscope import SGD, Ensemble, Grid, ObjectivePerturbation, Records, mlp, train
-from seedscope.core.errors import SeedscopeError, SeedscopeWarning
+from seedscope.core.errors import SeedscopeError, TrainingError
 from seedscope.execution import dispatch
 from seedscope.execution import worker as workers
 from seedscope.execution.run import default_jobs, train_into
@@ -280,9 +280,9 @@ def test_whatever_joblib_is_configured_with_is_used_and_gives_the_same_bits(
 def test_models_that_diverge_are_named_by_their_seeds_also_when_they_are_resumed(tmp_path: Path) -> None:
     wild = SGD(learning_rate=1e30, batch_size=8, steps=15)
     for _ in range(2):
-        with pytest.warns(SeedscopeWarning, match=r"training diverged: seeds 0, 1, 2, 3, 4 and 3 more"):
+        with pytest.raises(TrainingError, match=r"training diverged: seeds 0, 1, 2, 3, 4 and 3 more .* are kept"):
             train(table(classes=3), wild, model=RELU, grid=Grid(seeds=8), store=tmp_path / "store")
-    with pytest.warns(SeedscopeWarning, match="training diverged: seed 0 gave"):
+    with pytest.raises(TrainingError, match="training diverged: seed 0 gave"):
         train(table(classes=3), wild, model=RELU, grid=Grid(seeds=1))
 
 

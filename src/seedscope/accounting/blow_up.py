@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from seedscope.accounting.loss_distribution import SLACK, sampled_gaussian_rates
+from seedscope.accounting.loss_distribution import NEGLIGIBLE, sampled_gaussian_rates, slack, total_variation
 from seedscope.core import require_count, require_positive, require_probability
 
 
@@ -46,8 +46,12 @@ def reconstruction_success_upper(
     kappa = np.asarray(prior, float)
     if sampling_probability == 0:
         return kappa[()]
+    distance = total_variation(noise_multiplier, sampling_probability, steps)
     if sampling_probability == 1:
         upper = ndtr(ndtri(kappa) + np.sqrt(steps) / noise_multiplier)
+    elif distance < NEGLIGIBLE:
+        upper = kappa + distance
     else:
         upper = sampled_gaussian_rates(noise_multiplier, sampling_probability, steps).at(kappa)
-    return np.where(kappa == 0, 0.0, np.clip(upper + SLACK, kappa, 1.0))[()]
+    upper = np.minimum(upper + slack(steps), kappa + distance)
+    return np.where(kappa == 0, 0.0, np.clip(upper, kappa, 1.0))[()]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from seedscope.core import require_count, require_positive, require_probability
@@ -20,7 +21,11 @@ from seedscope.core import require_count, require_positive, require_probability
 _CELLS = 200  # cells in one standard deviation of a step's loss
 _MOST_CELLS = 2**21
 _LOG_TAIL = 45.0  # what is beyond the grid has probability e^-45
-SLACK = 1e-9  # more than all rounding of the convolution
+SLACK = 1e-9  # more than all rounding of the convolution of up to `_ROUNDED` steps; beyond, it grows with them
+_ROUNDED = 100_000
+_MOST_STEPS = 10**12
+NEGLIGIBLE = 1e-6  # a total variation below which no grid of losses is needed
+_LONGEST = 2**23  # of the grid of a whole run's losses
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +44,26 @@ class Rates:
         return rates
 
 
+NOTHING = Rates(np.array([0.0, 1.0]), np.array([1.0, 1.0]))  # any attack may succeed, as far as is known
+
+
+def total_variation(noise_multiplier: float, sampling_probability: float, steps: int) -> float:
+    """Return the most that this many sampled Gaussian steps can gain any attack: T·q·(2Φ(1/2σ) − 1), at most 1.
+
+    A mixture's distance is q times that of its parts, and distances of steps add up. It says more than a grid of losses
+    where rows are so many that each is hardly ever drawn.
+
+    >>> total_variation(1.0, 1e-9, 1000), total_variation(1.0, 0.5, 1000)
+    (3.829249225480264e-07, 1.0)
+    """
+    return float(min(1.0, steps * sampling_probability * (2 * ndtr(0.5 / noise_multiplier) - 1)))
+
+
 @lru_cache(maxsize=8)
 def sampled_gaussian_rates(noise_multiplier: float, sampling_probability: float, steps: int) -> Rates:
     """Return the corners of the best attack on this many sampled Gaussian steps, 0 < q < 1, with a slack of 1e-9.
+
+    Of more than 100,000 steps the slack is larger (`slack`); a grid too long for memory says nothing (`NOTHING`).
 
     >>> rates = sampled_gaussian_rates(1.0, 0.01, 1000)
     >>> float(rates.at(0.01).round(4)), float((rates.true_positive - rates.false_positive).max().round(4))
@@ -50,8 +72,19 @@ def sampled_gaussian_rates(noise_multiplier: float, sampling_probability: float,
     require_positive("noise_multiplier", noise_multiplier)
     require_probability("sampling_probability", sampling_probability)
     require_count("steps", steps)
+    if steps > _MOST_STEPS:
+        return NOTHING
     false, true = _composed(_Step(noise_multiplier, sampling_probability), steps)
-    return Rates(np.append(false, 1.0), np.append(np.minimum(true + SLACK, 1.0), 1.0))
+    return Rates(np.append(false, 1.0), np.append(np.minimum(true + slack(steps), 1.0), 1.0))
+
+
+def slack(steps: int) -> float:
+    """Return more than all rounding of a convolution: a coefficient's relative error grows with its power.
+
+    >>> slack(1000), slack(10**9)
+    (1e-09, 1e-05)
+    """
+    return SLACK * max(1.0, steps / _ROUNDED)
 
 
 @dataclass(frozen=True)
@@ -89,6 +122,8 @@ def _composed(step: _Step, steps: int) -> tuple[np.ndarray, np.ndarray]:
     masses, lost = _loss_masses(step, width, _LOG_TAIL + np.log(steps))
     low, high = _range_of_sum(masses, steps)
     count = 1 << (high - low).bit_length()
+    if count > _LONGEST:
+        return NOTHING.false_positive[:1], NOTHING.true_positive[:1]
     circle = np.bincount(np.arange(len(masses)) % count, weights=masses, minlength=count)
     summed = np.fft.irfft(np.fft.rfft(circle) ** steps, count)
     descending = (low + np.arange(count))[::-1]
@@ -105,13 +140,18 @@ def _cell_width(step: _Step, steps: int) -> float:
     weights, _ = step.masses(np.append(x, np.inf))
     losses = step.loss(x)
     spread = float(np.sqrt(weights @ (losses - weights @ losses) ** 2))
-    longest: float = max(losses[-1] - losses[0], 20 * np.sqrt(steps) * spread)
+    longest: float = max(_top(step, _LOG_TAIL + np.log(steps)) - step.least_loss, 20 * np.sqrt(steps) * spread)
     return max(spread / _CELLS, longest / _MOST_CELLS)
+
+
+def _top(step: _Step, log_tail: float) -> float:
+    """Return the loss that an output exceeds with a probability of e^−log_tail at most."""
+    return float(step.loss(np.asarray(1 + step.noise * np.sqrt(2 * log_tail))))
 
 
 def _loss_masses(step: _Step, width: float, log_tail: float) -> tuple[np.ndarray, float]:
     """Return P's masses on the grid of losses, which begins at the least one, and what is beyond its end."""
-    top = float(step.loss(np.asarray(1 + step.noise * np.sqrt(2 * log_tail))))
+    top = _top(step, log_tail)
     losses = step.least_loss + width * np.arange(int(np.ceil((top - step.least_loss) / width)) + 1)
     edges = step.output(losses)
     p, q = step.masses(edges)
@@ -125,22 +165,29 @@ def _loss_masses(step: _Step, width: float, log_tail: float) -> tuple[np.ndarray
 
 
 def _range_of_sum(masses: np.ndarray, steps: int) -> tuple[int, int]:
-    """Return grid indices between which the sum of losses lies but for a probability of e^−45, by Chernoff."""
-    places = np.arange(len(masses))
-    spread = float(np.sqrt(masses @ (places - masses @ places) ** 2 * steps))
-    slopes = np.geomspace(0.1, 30.0, 40) / spread
+    """Return grid indices between which the sum of losses lies but for a probability of e^−45, by Chernoff.
+
+    Any slope gives a bound, so the search for the best one need not be exact. A few steps with long tails have their
+    best slope far below one over the spread.
+    """
+    places = np.flatnonzero(masses)
+    log_masses, mean = np.log(masses[places]), float(masses[places] @ places)
+    spread = float(np.sqrt(masses[places] @ (places - mean) ** 2 * steps))
+    ends = np.log(min(0.1, spread / len(masses)) / spread), np.log(30.0 / spread)
 
     def tail(sign: int) -> float:
-        least: float = min((steps * _log_moment(sign * slope * places, masses) + _LOG_TAIL) / slope for slope in slopes)
+        def bound(log_slope: float) -> float:
+            slope = float(np.exp(log_slope))
+            return (steps * _log_sum(sign * slope * places + log_masses) + _LOG_TAIL) / slope
+
+        least: float = minimize_scalar(bound, bounds=ends, method="bounded", options={"maxiter": 10}).fun
         return least
 
     return int(np.floor(-tail(-1))), int(np.ceil(tail(1)))
 
 
-def _log_moment(exponents: np.ndarray, masses: np.ndarray) -> float:
-    """Return ln Σ mass·e^exponent."""
-    present = masses > 0
-    terms = exponents[present] + np.log(masses[present])
+def _log_sum(terms: np.ndarray) -> float:
+    """Return ln Σ e^term."""
     top = terms.max()
     return float(top + np.log(np.exp(terms - top).sum()))
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from scipy.special import ndtri
 
-from seedscope.accounting.conversions import smallest_noise
+from seedscope.accounting.conversions import DEFAULT_ORDERS, smallest_noise
+from seedscope.accounting.sampled_gaussian import sampled_gaussian_rdp
 from seedscope.accounting.trade_off import TradeOff, trade_off
 from seedscope.core import Relation, require, require_count, require_probability
+
+LONG_RUN = 1_000_000  # steps beyond which a search by whole curves would take too long
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,9 @@ def dpsgd_noise_for_risk(
 ) -> float:
     """Return the least noise multiplier of DP-SGD that keeps every attack within the risk, rounded up by at most 1e-4.
 
+    Of more than a million steps, or a chance below one in a million to be drawn, by Rényi divergences alone: a little
+    more noise than the least, found at once.
+
     >>> noise = dpsgd_noise_for_risk(Risk(advantage=0.1), sampling_probability=0.01, steps=1000)
     >>> round(noise, 2)
     1.42
@@ -78,7 +84,12 @@ def dpsgd_noise_for_risk(
     require(sampling_probability > 0, "sampling_probability must be above 0: without sampling nothing is to hide.")
     require_count("steps", steps)
 
+    vast = steps > LONG_RUN or sampling_probability < 1 / LONG_RUN
+
     def within(noise: float) -> bool:
+        if vast:
+            step = sampled_gaussian_rdp(1.0, noise, sampling_probability, DEFAULT_ORDERS, relation)
+            return risk.met_by(trade_off(rdp=steps * step))
         return risk.met_by(
             trade_off(noise_multiplier=noise, sampling_probability=sampling_probability, steps=steps, relation=relation)
         )

@@ -25,7 +25,7 @@ from seedscope.accounting.attacks import (
 )
 from seedscope.accounting.conversions import DEFAULT_ORDERS, rdp_to_epsilon
 from seedscope.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from seedscope.accounting.loss_distribution import Rates, sampled_gaussian_rates
+from seedscope.accounting.loss_distribution import NEGLIGIBLE, Rates, sampled_gaussian_rates, total_variation
 from seedscope.accounting.sampled_gaussian import sampled_gaussian_rdp
 from seedscope.core import (
     Kind,
@@ -330,7 +330,10 @@ def _dpsgd(noise: float, q: float, steps: int, orders: ArrayLike, relation: Rela
     require_count("steps", steps)
     rdp = steps * sampled_gaussian_rdp(1.0, noise, q, orders, relation)
     divergences = Renyi(np.asarray(rdp, float), np.asarray(orders, float))
-    return [divergences, _exact_dpsgd(noise, q, steps)] if relation == "add_or_remove" and q > 0 else [divergences]
+    if relation != "add_or_remove" or q == 0:
+        return [divergences]
+    distance = Regions(np.zeros(1), np.array([total_variation(noise, q, steps)]))
+    return [divergences, distance, *([] if distance.advantage() < NEGLIGIBLE else [_exact_dpsgd(noise, q, steps)])]
 
 
 def _exact_dpsgd(noise: float, q: float, steps: int) -> Bound:

@@ -331,6 +331,12 @@ def level_labels(ensembles: Sequence[Ensemble]) -> list[str]:
     known = {float(one) for one in epsilons if one is not None}
     digits = next(n for n in range(4, 18) if len({f"{one:.{n}g}" for one in known}) == len(known))
     return [
-        ensemble.mechanism.name if epsilon is None else f"ε = {epsilon.value:.{digits}g}"
+        _without_epsilon(ensemble) if epsilon is None else f"ε = {epsilon.value:.{digits}g}"
         for ensemble, epsilon in zip(ensembles, epsilons, strict=True)
     ]
+
+
+def _without_epsilon(ensemble: Ensemble) -> str:
+    """Return the name of a level without an ε: what was asked to be private without limit says that it is not."""
+    asked = getattr(ensemble.mechanism, "epsilon", None)
+    return "no privacy (ε = ∞)" if asked == float("inf") else ensemble.mechanism.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,6 +58,8 @@ def account(
     length = _steps(steps, epochs, examples, batch_size)
     aims = [noise is not None, epsilon is not None, advantage is not None, tpr is not None or fpr is not None]
     require(sum(aims) == 1, "give one of --noise, --epsilon, --advantage, or --tpr with --fpr.")
+    nothing = "--epsilon inf is no privacy at all: it is kept without any noise; give a finite number."
+    require(epsilon is None or epsilon < math.inf, nothing)
     require(batch_size <= examples, f"--batch-size must be at most --examples, {examples}, got {batch_size}.")
     if noise is None:
         noise = least_noise(batch_size / examples, length, relation, epsilon, delta, advantage, tpr, fpr)
@@ -128,7 +131,8 @@ def account_for(examples: int, batch_size: int, steps: int, noise: float, delta:
     q = batch_size / examples
     curve = accounting.trade_off(noise_multiplier=noise, sampling_probability=q, steps=steps, relation=relation)
     renyi = float(accounting.dpsgd_epsilon(noise, q, steps, delta, relation=relation))
-    tight = {} if relation == "replace_one" else {"pld": float(curve.epsilon(delta))}
+    exact = math.inf if relation == "replace_one" else float(curve.epsilon(delta))
+    tight = {"pld": exact} if exact < math.inf else {}
     success = accounting.reconstruction_success_upper(PRIORS, noise, q, steps)
     pairs = tuple((prior, float(most)) for prior, most in zip(PRIORS, success, strict=True))
     return Account(examples, batch_size, steps, noise, delta, relation, {"rdp": renyi} | tight, curve, pairs)
@@ -174,8 +178,6 @@ _RELATIONS = {"add_or_remove": "one row more or less", "replace_one": "one row e
 
 def _factor(epsilon: float) -> str:
     """Return e^ε in few digits."""
-    import math
-
     return f"{math.exp(epsilon):.3g}" if epsilon < 700 else "∞"
 
 

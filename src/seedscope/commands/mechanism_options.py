@@ -124,6 +124,8 @@ class MechanismOptions:
         exclusive = self.epsilon is None or self.noise_multiplier is None
         require(exclusive, "--epsilon and --noise-multiplier exclude each other: one gives the other.")
         require(self.epsilon is None or self.epsilon > 0, f"epsilon must be above 0, got {self.epsilon}.")
+        nothing = "--epsilon inf is no privacy at all, which for dpsgd is --mechanism sgd; give a finite number."
+        require(self.epsilon is None or self.epsilon < math.inf, nothing)
         examples = examples if self.public_size is None else self.public_size
         require_count("public_size", examples)
         by_hand = (self.batch_size, self.steps, self.epochs, self.learning_rate, self.clip, self.noise_multiplier)
@@ -176,6 +178,9 @@ def level(
 ) -> Level:
     """Return the mechanism that is left with ε after what private scaling and a person's several rows take of it."""
     examples, rows = len(data.base), data.rows_per_person
+    if epsilon is not None and math.isinf(epsilon) and name != "dpsgd":
+        nothing = "at ε = inf no noise is added: there is no privacy, anybody may be recognised in the model."
+        warnings.warn(nothing, SeedscopeWarning, stacklevel=2)
     if private_scaling is None:
         return Level(_for_a_person(given, name, epsilon, given.delta, rows).make(name, examples, conditions_of(data)))
     require(epsilon is not None, "--private-scaling takes a share of --epsilon; this mechanism has none.")

@@ -48,7 +48,8 @@ def measure_cost(
     """Return what training `models` models of the base data set costs here, from runs that grow to about a second.
 
     Each size is trained twice and the second time counts, since the first one compiles; what the very first run took
-    longer is the cost of starting. Nothing is kept.
+    longer is the cost of starting. Measured in this process and taken times the processes that would share the work:
+    starting them would take longer than the answer is worth. Nothing is kept.
 
     >>> from seedscope import OutputPerturbation, load
     >>> cost = measure_cost(load("breast-cancer"), OutputPerturbation(1.0), models=100, jobs=1)
@@ -61,14 +62,14 @@ def measure_cost(
     def run(seeds: int, root_seed: int) -> float:
         start = time.perf_counter()
         grid = Grid(seeds, root_seed=root_seed)
-        train(data, mechanism, model=model, grid=grid, records=records, scaling=scaling, jobs=processes, memory=memory)
+        train(data, mechanism, model=model, grid=grid, records=records, scaling=scaling, jobs=1, memory=memory)
         return time.perf_counter() - start
 
-    seeds = min(models, 4 * processes)
+    seeds = min(models, 4)
     first, again = run(seeds, 0), run(seeds, 1)
     starting = max(0.0, first - again)
     while again < PATIENCE and seeds < models:
         seeds = min(models, GROWTH * seeds)
         run(seeds, 0)
         again = run(seeds, 1)
-    return Cost(starting, seeds / again, bytes_per_model(whole), processes)
+    return Cost(starting, processes * seeds / again, bytes_per_model(whole), processes)

@@ -127,9 +127,9 @@ def train_into(
             if progress:
                 progress(done, plan.models)
     compare_environments(met, False, store.path)
-    warn_of_divergence(store.diverged())
     if failed:
         raise failures_error(plan, failed, len(untried), kept=store.path is not None)
+    require_learned(store.diverged(), kept=store.path is not None)
     return store.dataset()
 
 
@@ -185,15 +185,14 @@ def _described(plan: Plan, chunk: Chunk) -> str:
     return f"chunk {chunk.name} ({places})"
 
 
-def warn_of_divergence(seeds: list[int]) -> None:
-    """Warn where models have weights that are not numbers, and name their seeds."""
+def require_learned(seeds: list[int], kept: bool) -> None:
+    """Raise where models diverged, and name their seeds: what is computed from them would be meaningless."""
     if not seeds:
         return
     more = f" and {len(seeds) - SHOWN} more" if len(seeds) > SHOWN else ""
     named = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:SHOWN]))}{more}"
-    warnings.warn(
-        f"training diverged: {named} gave models whose weights are not finite numbers, and so are their results; "
-        "lower the learning rate, or clip.",
-        SeedscopeWarning,
-        stacklevel=3,
+    where = " The models are kept for whoever wants to look at them." if kept else ""
+    raise TrainingError(
+        f"training diverged: {named} gave models whose weights are not finite numbers, or too large for a step to "
+        f"change; lower the learning rate, or clip.{where}"
     )

@@ -12,6 +12,8 @@ from seedscope.datasets import Part
 from seedscope.planning import Chunk, Plan
 from seedscope.training import Arrays
 
+LARGEST_STEPPED = 2.0**24
+
 FORMAT = 1  # of a store
 CHUNKED = ("seed", "neighbour")  # the axes along which models are trained in chunks
 
@@ -184,11 +186,18 @@ def _variable(plan: Plan, name: str, axes: tuple[str, ...], dtype: str) -> Varia
 
 
 def diverged_seeds(seeds: slice, kept: Arrays) -> list[int]:
-    """Return the seeds of a chunk whose models have weights that are not finite; none where no weights are kept."""
+    """Return the seeds of a chunk whose models diverged; none where no weights are kept.
+
+    Their weights are not finite, or so large that single precision, in which gradient steps are taken, no longer tells
+    a step of 1 from none.
+    """
     if "weights" not in kept:
         return []
-    finite = np.isfinite(kept["weights"]).all(axis=tuple(range(1, kept["weights"].ndim)))
-    return [seeds.start + int(place) for place in np.flatnonzero(~finite)]
+    weights = kept["weights"]
+    largest = LARGEST_STEPPED if weights.dtype == np.float32 else np.inf
+    with np.errstate(invalid="ignore"):
+        learned = (np.isfinite(weights) & (np.abs(weights) <= largest)).all(axis=tuple(range(1, weights.ndim)))
+    return [seeds.start + int(place) for place in np.flatnonzero(~learned)]
 
 
 def attributes(plan: Plan) -> dict[str, Any]:

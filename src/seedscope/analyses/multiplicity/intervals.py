@@ -6,12 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from seedscope.analyses.multiplicity.disagreement import disagreement_from_counts
 from seedscope.core import require, require_count, require_positive, require_probability
 from seedscope.numerics import clopper_pearson, confidence_sequence
 
 _COUNTS = 2000  # this many are tried one by one; the error is smooth in them
+_FEW_COUNTS = 40  # of a great many models so few are enough: the error is smoother still
+_MANY = 1_000_000
 
 
 def disagreement_error(models: ArrayLike, confidence: ArrayLike, examples: ArrayLike = 1) -> np.ndarray:
@@ -51,14 +54,20 @@ def models_needed(error: float, confidence: float, examples: int = 1) -> int:
 def models_needed_exact(error: float, confidence: float, examples: int = 1) -> int:
     """Return a number of models for which the *exact* interval is within `error` of the estimate, whatever they decide.
 
-    Found by bisection, so a slightly smaller number may do as well (the error is not quite monotone).
+    Found by bisection, so a slightly smaller number may do as well (the error is not quite monotone); beyond a million
+    the normal approximation is raised by a thousandth until it is enough.
     `models_needed(…) - models_needed_exact(…)` says how many re-trainings the exact interval saves.
 
     >>> models_needed_exact(0.08, 0.95), models_needed(0.08, 0.95)
     (649, 4821)
     """
     _check_plan(error, confidence, examples)
-    return first_enough(lambda models: _worst_error(models, confidence, examples) <= error)
+    about = (float(ndtri(1 - (1 - confidence) / (2 * examples))) / error) ** 2  # by the normal approximation
+    if about < _MANY:
+        return first_enough(lambda models: _worst_error(models, confidence, examples) <= error)
+    while _worst_error(models := int(about), confidence, examples) > error:
+        about *= 1.001
+    return models
 
 
 def models_needed_anytime(error: float, confidence: float, examples: int = 1) -> int:
@@ -161,12 +170,13 @@ def _worst_error(models: int, confidence: float, examples: int) -> float:
         errors = interval_error(counts, models, confidence, examples)
         return float(errors.max()), float(counts[errors.argmax()])
 
-    half = models // 2  # the other half mirrors it
-    if half <= _COUNTS:
-        return largest(np.arange(half + 1))[0]
-    _, worst = largest(np.linspace(0, half, _COUNTS).round())
-    reach = 2 * half / _COUNTS
-    return largest(np.arange(max(0, int(worst - reach)), min(half, int(worst + reach)) + 1))[0]
+    low, high = 0, models // 2  # the other half mirrors it
+    tried = _COUNTS if models <= _MANY else _FEW_COUNTS
+    while high - low > tried:
+        _, worst = largest(np.linspace(low, high, tried).round())
+        reach = 2 * (high - low) / tried
+        low, high = max(low, int(worst - reach)), min(high, int(worst + reach))
+    return largest(np.arange(low, high + 1))[0]
 
 
 def disagreement_image(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
