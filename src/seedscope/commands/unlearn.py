@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from seedscope.storage import Ensemble
 
 
+ASSUMES = (
+    "requests were made without seeing the model, and a later person's divergence is what it was with the earlier "
+    "people still in the data"
+)
+
+
 def unlearn(
     store: Annotated[Path, typer.Argument(help="A folder of DP-SGD models with recorded gradient norms.")],
     person: Annotated[list[str], typer.Option(help="The identifier of a row to delete; repeatable, in order.")],
@@ -44,8 +50,7 @@ def unlearn(
 
     UnlearningSchedule(order, budget)  # refuses what is out of range before anything is read
     ensemble = Ensemble.open(store)
-    orders = sorted({*orders_needed(order, min(len(person), 12)).tolist()})
-    privacy = per_instance_privacy(ensemble, orders=orders)
+    privacy = per_instance_privacy(ensemble, orders=orders_needed(order, len(person)))
     rows = [_row(ensemble, privacy, name) for name in person]
     requests = [(name, privacy.divergence(row)) for name, row in zip(person, rows, strict=True)]
     found = summarise(unlearning_decisions(requests, order, budget), order, budget, privacy)
@@ -72,6 +77,7 @@ def summarise(
         "retrainings": sum(one["retrain"] for one in listed),
         "runs": privacy.runs,
         "kind": "estimate",
+        "assumes": ASSUMES,
     }
 
 
@@ -85,7 +91,7 @@ def print_decisions(found: dict[str, Any]) -> None:
             say(f"{one['person']}: keep the model (divergence {one['divergence']['value']:.3g})")
     say(
         f"{found['retrainings']} of {len(found['requests'])} requests need training again. Order {found['order']:g}; "
-        f"an estimate from {found['runs']} runs, for requests made without seeing the model."
+        f"an estimate from {found['runs']} runs, if {found['assumes']}."
     )
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from seedscope import DPSGD, Ensemble, Grid, Norms, Number, Records, SeedscopeError, Shuffled, per_instance, train
-from seedscope.accounting import dpsgd_epsilon, rdp_to_epsilon
+from seedscope.accounting import dpsgd_epsilon, pld_epsilon, rdp_to_epsilon
+from seedscope.analyses.per_instance.paths import PATH_ORDERS
 from seedscope.commands.account import account_for, least_noise
 from seedscope.commands.unlearn import summarise
 from tests.helpers.present import present
@@ -31,24 +32,33 @@ def everyone() -> Ensemble:
     return train(table(), MECHANISM, grid=Grid(seeds=4, neighbours=2), records=records)
 
 
-def test_both_directions_equal_the_composition_of_their_own_runs(ensemble: Ensemble) -> None:
+def test_both_directions_are_the_smaller_composition_of_their_own_runs(ensemble: Ensemble) -> None:
     found = per_instance.per_instance_privacy(ensemble, orders=ORDERS, holder=90.0)
     norms = ensemble.dataset["gradient_norms"].values[:, :, 0, :-1]
     assert found.both_directions.all()
+    steps, paths = np.zeros((2, 3, len(ORDERS))), np.zeros((2, 3, len(ORDERS)))
     for person in range(3):
-        for side, runs in (
-            (found.rdp_with, norms[:, 0, :, person]),
-            (found.rdp_without, norms[:, person + 1, :, person]),
-        ):
+        for side, runs in enumerate((norms[:, 0, :, person], norms[:, person + 1, :, person])):
             s = per_instance.clipped(runs, 0.5)
             for k, order in enumerate(ORDERS):
-                one = float(per_instance.compose_expected(s, 0.75, 0.2, order, 90.0, clipping_norm=0.5).total)
-                assert one * (1 - 1e-12) <= side[person, k] <= 1.02 * one
+                composed = per_instance.compose_expected(s, 0.75, 0.2, order, 90.0, clipping_norm=0.5)
+                steps[side, person, k] = float(composed.total)
+                cap = float(present(composed.baseline))
+                sums_over = per_instance.path_sums(s[:, :, None] / 0.5, 1.5, 0.2, PATH_ORDERS)[:, 0]
+                paths[side, person, k] = float(
+                    per_instance.compose_paths(sums_over, order, PATH_ORDERS, baseline=cap).total
+                )
+    smaller = np.minimum(steps, paths)
+    for side, rdp in enumerate((found.rdp_with, found.rdp_without)):
+        assert np.all(smaller[side] * (1 - 1e-9) <= rdp)
+        assert np.all(rdp <= 1.02 * smaller[side])
+    np.testing.assert_allclose(found.by_paths, paths.max(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.by_steps, steps.max(axis=0), rtol=0.02)
     np.testing.assert_array_equal(found.rdp, np.maximum(found.rdp_with, found.rdp_without))
 
 
 def test_nobody_is_worse_off_than_the_guarantee(ensemble: Ensemble) -> None:
-    found = per_instance.per_instance_privacy(ensemble)
+    found = per_instance.per_instance_privacy(ensemble, orders=(2.0, 4.0, 6.0))
     baseline = float(dpsgd_epsilon(1.5, 0.2, 30, 1e-5))
     assert float(found.epsilon_baseline) == pytest.approx(baseline)
     assert found.epsilon_baseline.kind == "proved"
@@ -57,20 +67,26 @@ def test_nobody_is_worse_off_than_the_guarantee(ensemble: Ensemble) -> None:
     assert np.all(found.epsilon_statistical <= baseline)
     assert np.all(found.rdp <= found.baseline)
     expected = rdp_to_epsilon(found.rdp, found.orders, 1e-5)
-    np.testing.assert_allclose(found.epsilon, np.minimum(expected, baseline))
+    pld = pld_epsilon(1.5, 0.2, 30, 1e-5)
+    assert float(found.epsilon_baseline_pld) == pytest.approx(pld)
+    assert pld < baseline  # what a better accountant gives everybody is nobody's own
+    np.testing.assert_allclose(found.epsilon, np.minimum(expected, pld))
+    assert np.all((found.advantage_statistical > 0) & (found.advantage_statistical <= 1))
 
 
 def test_a_persons_number_says_its_kind_and_bound(ensemble: Ensemble) -> None:
     number = per_instance.per_instance_privacy(ensemble, confidence=0.9).number(1)
     assert isinstance(number, Number)
-    assert (number.kind, number.confidence, number.note) == ("estimate", 0.9, "")
+    assert (number.kind, number.confidence) == ("estimate", 0.9)
+    assert number.note == "from 6 runs, so often below the true divergence"
     assert present(number.lower) <= float(number) <= present(number.upper)
 
 
 def test_the_best_of_several_holder_constants_is_at_most_each(ensemble: Ensemble) -> None:
-    best = per_instance.per_instance_privacy(ensemble).rdp
-    for holder in (30.0, 90.0, 300.0):
-        assert np.all(best <= per_instance.per_instance_privacy(ensemble, holder=holder).rdp * (1 + 1e-12))
+    best = per_instance.per_instance_privacy(ensemble, orders=ORDERS).by_steps
+    for holder in (90.0, 300.0, 3000.0):
+        alone = per_instance.per_instance_privacy(ensemble, orders=ORDERS, holder=holder).by_steps
+        assert np.all(best <= alone * (1 + 1e-12))
 
 
 def test_attacks_are_bounded_for_each_person(ensemble: Ensemble) -> None:
@@ -88,7 +104,7 @@ def test_rows_that_no_run_lacks_have_one_direction_only(everyone: Ensemble) -> N
     np.testing.assert_array_equal(np.flatnonzero(found.both_directions), np.sort(neighbours))
     assert np.isnan(found.epsilon_statistical).all()  # norms between the recorded states are not known
     lonely = int(np.flatnonzero(~found.both_directions)[0])
-    assert found.number(lonely).note == "one direction only"
+    assert found.number(lonely).note.startswith("one direction only; from 4 runs")
     assert np.isfinite(found.epsilon).all()
 
 
@@ -114,14 +130,17 @@ def test_shares_of_steps_and_contributions_follow_their_formulas(everyone: Ensem
 
 
 def test_deletion_requests_are_decided_from_recorded_norms(everyone: Ensemble) -> None:
-    found = per_instance.per_instance_privacy(everyone, orders=per_instance.orders_needed(2.0, 2))
+    orders = per_instance.orders_needed(2.0, 2)
+    found = per_instance.per_instance_privacy(everyone, orders=orders)
     requests = [(row, found.divergence(row)) for row in (3, 11)]
     decisions = per_instance.unlearning_decisions(requests, order=2.0, budget=100.0)
     assert [one.kept for one in decisions] == [True, True]
-    first, second = (found.rdp_with[row] for row in (3, 11))
-    assert float(decisions[1].divergence) == pytest.approx(1.5 * first[1] + second[0])
+    assert float(decisions[0].divergence) == pytest.approx(found.rdp_with[3, 0])  # the first one's own divergence
+    doubled = 1.5 * requests[0][1].at(4.0) + requests[1][1].at(3.0)
+    assert found.rdp_with[3, 0] + found.rdp_with[11, 0] <= float(decisions[1].divergence) <= doubled
     report = summarise(decisions, 2.0, 100.0, found)
     assert json.loads(json.dumps(report))["retrainings"] == 0
+    assert "earlier" in report["assumes"]
     with pytest.raises(SeedscopeError, match="row 77 were not recorded"):
         found.divergence(77)
 

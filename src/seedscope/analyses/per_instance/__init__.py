@@ -2,6 +2,7 @@
 
     steps                       one step: divergence of a person's own gradient, (epsilon, delta)
     composition, everybody      a whole run, by the expected divergence of its steps: one person, or all at once
+    paths                       a whole run, by the sum of its steps' divergences: one Hölder step, or a cut-off
     general_rules               a step of any update rule, such as the mean, from sampled updates
     meaning                     what a divergence means for attacks on the person, and for memorisation
     unlearning                  which deletion requests need no training again
@@ -17,10 +18,11 @@ from seedscope.analyses.per_instance.composition import (
     compose_expected,
     default_holder,
     expected_contributions,
+    runs_needed,
     statistical_contributions,
     step_orders,
 )
-from seedscope.analyses.per_instance.everybody import everybodys_rdp
+from seedscope.analyses.per_instance.everybody import everybodys_rdp, path_sums
 from seedscope.analyses.per_instance.from_ensemble import (
     PerInstancePrivacy,
     StepShares,
@@ -39,6 +41,14 @@ from seedscope.analyses.per_instance.meaning import (
     memorisation,
     true_positive_rate,
 )
+from seedscope.analyses.per_instance.paths import (
+    CutOff,
+    PathComposition,
+    compose_paths,
+    cut_off,
+    paths_rdp,
+    paths_rdp_upper,
+)
 from seedscope.analyses.per_instance.steps import clipped, step_epsilon, step_epsilon_worst, step_rdp, step_share
 from seedscope.analyses.per_instance.unlearning import (
     Decision,
@@ -50,9 +60,11 @@ from seedscope.analyses.per_instance.unlearning import (
 
 __all__ = [
     "Composition",
+    "CutOff",
     "Decision",
     "Divergence",
     "GeneralStep",
+    "PathComposition",
     "PerInstancePrivacy",
     "StepShares",
     "Training",
@@ -60,7 +72,9 @@ __all__ = [
     "best_holder",
     "clipped",
     "compose_expected",
+    "compose_paths",
     "contribution_shares",
+    "cut_off",
     "default_holder",
     "epsilon_advantage",
     "epsilon_true_positive_rate",
@@ -72,7 +86,11 @@ __all__ = [
     "membership_advantage",
     "memorisation",
     "orders_needed",
+    "path_sums",
+    "paths_rdp",
+    "paths_rdp_upper",
     "per_instance_privacy",
+    "runs_needed",
     "statistical_contributions",
     "step_epsilon",
     "step_epsilon_worst",

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from seedscope.accounting import sampled_gaussian_rdp
 from seedscope.core import Number, require, require_positive, require_probability
 
 HOLDER_PER_STEP = 3.0  # GLA Fact 3.4: p = 3n keeps all orders below 2α
-HOLDERS_PER_STEP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 15.0, 30.0)  # far above, few runs say nothing about the average
+HOLDERS_PER_STEP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 15.0, 30.0, 100.0)
+LARGE_EXPONENT = 600.0  # below, exponentials are numbers as they are
 LARGEST_ORDER = 1e6  # beyond, a composition is worth nothing
 
 
@@ -132,7 +132,33 @@ def expected_contributions(
         largest: np.ndarray = divergences.max(axis=-2)
         return largest
     t = holder * (orders - 1)
-    return _mean_exponential(divergences, t, axis=-2)
+    return mean_exponential(divergences, t, axis=-2)
+
+
+def runs_needed(order: float, baseline: float, baseline_at_twice: float, error: float, failure: float) -> float:
+    """Return how many runs make the mean of exp(t·D) come within c·e^(3(α−1)ε) of its expectation, but with chance J.
+
+    `l ≥ ln(2/J)/(2c²)·e^(6(2α−1)ε' − 6(α−1)ε)`, for the Hölder constant 3n; infinite where that overflows.
+
+    Args:
+        order: α.
+        baseline: ε, the data-independent divergence of the run at α.
+        baseline_at_twice: ε', the same at 2α.
+        error: c.
+        failure: J, in (0, 1).
+
+    >>> step = sampled_gaussian_rdp(1.0, 4.0, 0.05, [8.0, 16.0])
+    >>> f"{runs_needed(8.0, 200 * step[0], 200 * step[1], error=0.1, failure=0.05):.1e}"
+    '2.6e+10'
+
+    GLA Fact 3.5, which prints `−ln(J)/c²·e^(6(α−1)ε − 3(2α−1)ε')`: a sign and a square are missing.
+    """
+    require(1 < order < np.inf, f"order must be a finite number above 1, got {order}.")
+    require_positive("error", error)
+    require_probability("failure", failure)
+    exponent = 6 * (2 * order - 1) * baseline_at_twice - 6 * (order - 1) * baseline
+    with np.errstate(over="ignore"):
+        return float(np.exp(exponent + np.log(np.log(2 / failure) / (2 * error**2))))
 
 
 def statistical_contributions(
@@ -191,7 +217,7 @@ def best_holder(
 
     >>> agreeing = np.full((4, 50), 0.5)
     >>> best_holder(agreeing, 1.0, 0.01, 4.0)                # nothing to average: keep the orders low
-    1500.0
+    5000.0
     """
     s = _checked_runs(sensitivities, None)
     candidates = [max(share * s.shape[1], 1.5) for share in np.atleast_1d(np.asarray(holders_per_step, float))]
@@ -201,12 +227,20 @@ def best_holder(
     return float(possible[int(np.argmin(totals))])
 
 
-def _mean_exponential(values: np.ndarray, t: np.ndarray, axis: int) -> np.ndarray:
-    """Return (1/t) ln mean exp(t·values) along an axis, exact where the values agree."""
-    largest = values.max(axis=axis, keepdims=True)
-    with np.errstate(under="ignore"):
-        excess = logsumexp(t * (values - largest), axis=axis) - np.log(values.shape[axis])
-    mean: np.ndarray = np.squeeze(largest, axis) + np.minimum(excess, 0.0) / t
+def mean_exponential(values: np.ndarray, t: np.ndarray, axis: int) -> np.ndarray:
+    """Return (1/t) ln mean exp(t·values) along an axis for values of at least 0, to the last digits; t per value axis.
+
+    As ln(1 + mean(e^(t·v) − 1)), which keeps the digits of tiny values, unless that overflows.
+
+    >>> f"{mean_exponential(np.array([1e-20, 3e-20]), np.float64(5.0), axis=0):.6e}"
+    '2.000000e-20'
+    """
+    largest = values.max(axis=axis)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        small = np.log1p(np.expm1(t * values).mean(axis=axis)) / t
+        below = np.expm1(t * (values - np.expand_dims(largest, axis))).mean(axis=axis)
+        large = largest + np.log1p(below) / t
+    mean: np.ndarray = np.minimum(np.where(t * largest < LARGE_EXPONENT, small, large), largest)
     return mean
 
 

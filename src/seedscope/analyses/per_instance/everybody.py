@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from seedscope.accounting import sampled_gaussian_rdp
 from seedscope.analyses.per_instance.composition import (
+    LARGE_EXPONENT,
     default_holder,
     hoeffding_width,
     step_orders,
@@ -76,9 +77,7 @@ def everybodys_rdp(
     require(norms.ndim == 3 and norms.size > 0, f"sensitivities must be [run, state, person], got {norms.shape}.")
     require(alphas.ndim == 1 and np.all(alphas > 1), f"orders must be one axis of numbers above 1, got {alphas}.")
     require_positive("clipping_norm", clipping_norm)
-    length = norms.shape[1] * every if steps is None else steps
-    states = -(-length // every)
-    require(states <= norms.shape[1], f"{length} steps need {states} recorded states, got {norms.shape[1]}.")
+    length = int(_steps_of_states(norms.shape[1], every, steps).sum())
     p = default_holder(length) if holder is None else holder
     require(p > 1, f"holder must be above 1, got {p}.")
     width = None
@@ -94,6 +93,48 @@ def everybodys_rdp(
     baseline = length * sampled_gaussian_rdp(1.0, noise_multiplier, sampling_probability, alphas)
     rdp: np.ndarray = np.minimum(total, baseline)
     return rdp
+
+
+def path_sums(
+    sensitivities: ArrayLike,
+    noise_multiplier: float,
+    sampling_probability: float,
+    orders: ArrayLike,
+    *,
+    clipping_norm: float = 1.0,
+    every: int = 1,
+    steps: int | None = None,
+) -> np.ndarray:
+    """Return each run's sum of step divergences [run, person, order], rounded up: what `paths_rdp` and `cut_off` take.
+
+    Arguments as of `everybodys_rdp`. A state that stands for k steps is counted k times: then it is an estimate.
+
+    >>> norms = np.full((2, 10, 3), 0.5)
+    >>> path_sums(norms, 1.0, 0.1, [2.0]).round(4).ravel().tolist()
+    [0.0286, 0.0286, 0.0286, 0.0286, 0.0286, 0.0286]
+    """
+    norms, alphas = np.asarray(sensitivities), np.asarray(orders, float)
+    require(norms.ndim == 3 and norms.size > 0, f"sensitivities must be [run, state, person], got {norms.shape}.")
+    require_positive("clipping_norm", clipping_norm)
+    counts = _steps_of_states(norms.shape[1], every, steps)
+    tables = np.stack([path_table(noise_multiplier, sampling_probability, float(alpha)) for alpha in alphas], axis=1)
+    sums = np.zeros((norms.shape[0], norms.shape[2], len(alphas)))
+    for state, count in enumerate(counts):
+        sums += count * tables[binned_up(norms[:, state], clipping_norm)]
+    return sums
+
+
+def path_table(noise_multiplier: float, sampling_probability: float, order: float) -> np.ndarray:
+    """Return the divergence of a step at the upper end of each bin, exactly at the order."""
+    return sampled_gaussian_rdp(bin_edges(), noise_multiplier, sampling_probability, order)
+
+
+def _steps_of_states(states: int, every: int, steps: int | None) -> np.ndarray:
+    """Return how many steps each recorded state stands for."""
+    length = states * every if steps is None else steps
+    needed = -(-length // every)
+    require(needed <= states, f"{length} steps need {needed} recorded states, got {states}.")
+    return np.diff(np.minimum(np.arange(needed + 1) * every, length))
 
 
 class _Table:
@@ -132,9 +173,9 @@ class _Table:
     def _mean_exponential(self, bins: np.ndarray, k: int) -> np.ndarray:
         """Return (1/t) ln mean exp(t·D) over runs, by a table of the exponentials, relative to each entry's largest."""
         divergences, t = self.divergences[k], self.temperatures[k]
-        if t * divergences[-1] < 600:  # the exponentials are numbers as they are
-            mean = np.take(np.exp(t * divergences), bins).mean(axis=0)
-            log_mean: np.ndarray = np.log(mean) / t
+        if t * divergences[-1] < LARGE_EXPONENT:  # the exponentials are numbers as they are
+            mean = np.take(np.expm1(t * divergences), bins).mean(axis=0)
+            log_mean: np.ndarray = np.log1p(mean) / t
             return log_mean
         each = np.take(divergences, bins)
         largest = each.max(axis=0)

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.accounting import dpsgd_epsilon, rdp_to_epsilon, sampled_gaussian_rdp
+from seedscope.accounting import dpsgd_epsilon, pld_epsilon, rdp_to_epsilon, sampled_gaussian_rdp
 from seedscope.analyses.per_instance.composition import default_holder, expected_contributions
-from seedscope.analyses.per_instance.everybody import everybodys_rdp
+from seedscope.analyses.per_instance.everybody import everybodys_rdp, path_sums
 from seedscope.analyses.per_instance.meaning import membership_advantage, memorisation, true_positive_rate
+from seedscope.analyses.per_instance.paths import PATH_ORDERS, cut_off, paths_rdp, paths_rdp_upper
 from seedscope.analyses.per_instance.unlearning import Divergence
 from seedscope.core import BASE, Number, SeedscopeError, require, require_probability, unknown_name
 from seedscope.storage import Ensemble
 
-ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
-HOLDERS_PER_STEP = (1.0, 3.0, 10.0)
+ORDERS = (1.1, 1.25, 1.5, 1.75, 2.0, 2.2, 2.4, 2.7, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
+HOLDERS_PER_STEP = (3.0, 10.0, 100.0)
+FEW_RUNS = 100  # below, an estimate is often under what it estimates
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,13 @@ class PerInstancePrivacy:
 
     Arrays are over the watched people: `people` are their places on the ensemble's person axis. `rdp` [person, order]
     is the larger of the directions that were measured: `rdp_with`, D(trained with‖without) from runs with the person,
-    and `rdp_without`, D(without‖with) from runs without; NaN where no such runs were made. `epsilon` [person] is an
-    estimate. `epsilon_statistical` holds for everybody at once with the confidence over the runs drawn; NaN where
-    norms were not recorded at every step or a direction is missing. All these numbers depend on the data: they are not
-    for publication.
+    and `rdp_without`, D(without‖with) from runs without; NaN where no such runs were made. Each is the smaller of two
+    compositions: `by_steps` (GLA's theorem) and `by_paths` (one Hölder step). `epsilon` [person] is an estimate, with
+    few runs often below the truth. `epsilon_statistical` and `advantage_statistical` hold for everybody at once with
+    the confidence over the runs drawn, whichever composition gave them; NaN where norms were not recorded at every step
+    or a direction is missing. `epsilon_baseline` is the guarantee for any data by Rényi divergences,
+    `epsilon_baseline_pld` by the privacy-loss distribution: a better accountant gives it to everybody. All numbers of
+    people depend on the data: they are not for publication.
     """
 
     people: np.ndarray
@@ -60,9 +65,13 @@ class PerInstancePrivacy:
     rdp: np.ndarray
     rdp_with: np.ndarray
     rdp_without: np.ndarray
+    by_steps: np.ndarray
+    by_paths: np.ndarray
     epsilon: np.ndarray
     epsilon_statistical: np.ndarray
+    advantage_statistical: np.ndarray
     epsilon_baseline: Number
+    epsilon_baseline_pld: Number
     baseline: np.ndarray
     confidence: float
     runs: int
@@ -77,11 +86,24 @@ class PerInstancePrivacy:
     def number(self, place: int) -> Number:
         """Return one watched person's epsilon as a number with its kind; the statistical bound is its `upper`."""
         upper = self.epsilon_statistical[place]
-        note = "" if self.both_directions[place] else "one direction only"
+        note = "; ".join([*([] if self.both_directions[place] else ["one direction only"]), *self.caveats()])
         if np.isnan(upper):
             return Number(float(self.epsilon[place]), "estimate", note=note)
         value = float(self.epsilon[place])
         return Number(value, "estimate", lower=0.0, upper=float(upper), confidence=self.confidence, note=note)
+
+    def caveats(self) -> list[str]:
+        """Return what must be said of the estimates: from few runs they are often below what they estimate."""
+        if self.runs >= FEW_RUNS:
+            return []
+        return [f"from {self.runs} runs, so often below the true divergence"]
+
+    def shares(self, order: float) -> np.ndarray:
+        """Return each person's divergence of the whole run over the data-independent one, at an order computed."""
+        places = np.flatnonzero(np.isclose(self.orders, order))
+        require(len(places) > 0, f"order must be one of those computed, {self.orders.tolist()}, got {order}.")
+        share: np.ndarray = self.rdp[:, places[0]] / self.baseline[places[0]]
+        return share
 
     def true_positive_rate(self, false_positive_rate: ArrayLike) -> np.ndarray:
         """Return, estimated, the largest true-positive rate of a membership attack on each person [person, rate]."""
@@ -122,8 +144,8 @@ def per_instance_privacy(
         ensemble: trained by DPSGD with Poisson batches, sum rule, relation add-or-remove, `Records(norms=Norms(…))`.
         delta: default the mechanism's.
         orders: Rényi orders to minimise over.
-        holder: the Hölder constant; by default the best of n, 3n and 10n for each person and order. The statistical
-            bound takes the given one, else 3n: its constant must not be chosen by the runs.
+        holder: the Hölder constant of the composition by steps; by default the best of 3n, 10n and 100n for each
+            person and order. The statistical bound takes the given one, else 3n: it must not be chosen by the runs.
         confidence: of `epsilon_statistical`, for everybody, all orders and both directions at once.
         init: "varied" or "fixed"; default "varied" where it was trained.
 
@@ -134,13 +156,23 @@ def per_instance_privacy(
     alphas = np.asarray(orders, float)
     sides = _directions(ensemble, init)
     people = ensemble.dataset.sizes["watched"]
-    covered = 2 * people * len(alphas)
-    measured, bounded = (np.full((2, people, len(alphas)), np.nan) for _ in range(2))
-    for side, (places, norms) in enumerate(sides):
-        if len(places):
-            measured[side, places] = _measured(norms, training, alphas, holder)
-            bounded[side, places] = _bounded(norms, training, alphas, holder, confidence, covered)
-    return _summed_up(ensemble, training, alphas, measured, bounded, confidence)
+    bounds = [_bounds(norms, training, alphas, holder, confidence, 2 * people) for _, norms in sides]
+    places = [places for places, _ in sides]
+    return _summed_up(ensemble, training, alphas, places, bounds, confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bounds:
+    """Of one direction: estimated divergences [person, order] by both compositions, and what holds with a confidence.
+
+    `upper` [person, order] are divergences, `epsilon` [person] and `advantage` [person] come from the cut-off.
+    """
+
+    by_steps: np.ndarray
+    by_paths: np.ndarray
+    upper: np.ndarray
+    epsilon: np.ndarray
+    advantage: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,18 +271,34 @@ def _directions(
 def _measured(norms: np.ndarray, training: Training, orders: np.ndarray, holder: float | None) -> np.ndarray:
     """Return the estimated divergences [person, order], the smallest over Hölder constants unless one is given."""
     holders = [holder] if holder is not None else [max(share * training.steps, 1.5) for share in HOLDERS_PER_STEP]
-    found = [_composed(norms, training, orders, one) for one in holders]
-    least: np.ndarray = np.min(found, axis=0)
+    least: np.ndarray = np.min([_composed(norms, training, orders, constant) for constant in holders], axis=0)
     return least
 
 
-def _bounded(
+def _bounds(
     norms: np.ndarray, training: Training, orders: np.ndarray, holder: float | None, confidence: float, covered: int
-) -> np.ndarray:
-    """Return divergences that hold with the confidence; NaN where norms were not recorded at every step."""
+) -> _Bounds:
+    """Return one direction's bounds of norms [run, state, person]; NaN for the confidence if steps are missing."""
+    if norms.shape[2] == 0:
+        nobody, nothing = np.zeros(0), np.zeros((0, len(orders)))
+        return _Bounds(nothing, nothing, nothing, nobody, nobody)
+    steps = _measured(norms, training, orders, holder)
+    sums = path_sums(
+        norms, training.noise_multiplier, training.sampling_probability, PATH_ORDERS,
+        clipping_norm=training.clipping_norm, every=training.every, steps=training.steps,
+    )  # fmt: skip
+    paths = np.minimum(paths_rdp(sums, PATH_ORDERS, orders), training.baseline(orders))
     if training.every > 1:
-        return np.full((norms.shape[2], len(orders)), np.nan)
-    return _composed(norms, training, orders, holder, confidence=confidence, covered=covered)
+        unknown = np.full(len(paths), np.nan)
+        return _Bounds(steps, paths, np.full(paths.shape, np.nan), unknown, unknown)
+    half = (1 + confidence) / 2  # the other half of the error is for the other composition
+    by_steps = _composed(norms, training, orders, holder, confidence=half, covered=covered * len(orders))
+    quarter = (1 + half) / 2  # the path sums' half serves divergences and the cut-off
+    by_paths = paths_rdp_upper(sums, PATH_ORDERS, orders, training.baseline(PATH_ORDERS), quarter, covered)
+    cut = cut_off(sums, PATH_ORDERS, quarter, people=covered)
+    return _Bounds(
+        steps, paths, np.minimum(by_steps, by_paths), cut.epsilon(training.delta), cut.membership_advantage()
+    )
 
 
 def _composed(
@@ -267,20 +315,33 @@ def _summed_up(
     ensemble: Ensemble,
     training: Training,
     orders: np.ndarray,
-    measured: np.ndarray,
-    bounded: np.ndarray,
+    places: list[np.ndarray],
+    bounds: list[_Bounds],
     confidence: float,
 ) -> PerInstancePrivacy:
-    """Return the result from divergences [direction, person, order]: estimates, and bounds at the confidence."""
+    """Return the result from the bounds of both directions, each for the people at these places."""
     dataset = ensemble.dataset
-    baseline = float(
-        dpsgd_epsilon(training.noise_multiplier, training.sampling_probability, training.steps, training.delta)
-    )
-    rdp = np.fmax(*measured)
-    both = ~np.isnan(bounded).any(axis=(0, 2))
-    statistical = np.full(len(rdp), np.nan)
+    people = dataset.sizes["watched"]
+    q, noise = training.sampling_probability, training.noise_multiplier
+    baseline = float(dpsgd_epsilon(noise, q, training.steps, training.delta))
+    pld = pld_epsilon(noise, q, training.steps, training.delta)
+
+    def of_all(name: str) -> np.ndarray:
+        """Return [direction, person, ...] of a bound, NaN where a direction was not measured."""
+        found = np.full((2, people, *getattr(bounds[0], name).shape[1:]), np.nan)
+        for side, (chosen, bound) in enumerate(zip(places, bounds, strict=True)):
+            found[side, chosen] = getattr(bound, name)
+        return found
+
+    by_steps, by_paths = of_all("by_steps"), of_all("by_paths")
+    smaller = np.minimum(by_steps, by_paths)
+    rdp = np.fmax(*smaller)
+    upper, cut, advantage = of_all("upper").max(axis=0), of_all("epsilon").max(axis=0), of_all("advantage").max(axis=0)
+    both = ~np.isnan(upper).any(axis=1)
+    statistical = np.full(people, np.nan)
     if both.any():
-        statistical[both] = rdp_to_epsilon(bounded[:, both].max(axis=0), orders, training.delta)
+        statistical[both] = np.minimum(rdp_to_epsilon(upper[both], orders, training.delta), cut[both])
+        advantage[both] = np.minimum(advantage[both], membership_advantage(upper[both], orders))
     return PerInstancePrivacy(
         people=dataset["watched_person"].values,
         rows=dataset["watched_row"].values,
@@ -288,11 +349,15 @@ def _summed_up(
         orders=orders,
         delta=training.delta,
         rdp=rdp,
-        rdp_with=measured[0],
-        rdp_without=measured[1],
-        epsilon=np.minimum(rdp_to_epsilon(rdp, orders, training.delta), baseline),
-        epsilon_statistical=np.minimum(statistical, baseline),
+        rdp_with=smaller[0],
+        rdp_without=smaller[1],
+        by_steps=np.fmax(*by_steps),
+        by_paths=np.fmax(*by_paths),
+        epsilon=np.minimum(rdp_to_epsilon(rdp, orders, training.delta), min(baseline, pld)),
+        epsilon_statistical=np.minimum(statistical, min(baseline, pld)),
+        advantage_statistical=advantage,
         epsilon_baseline=Number(baseline, "proved"),
+        epsilon_baseline_pld=Number(pld, "proved"),
         baseline=training.baseline(orders),
         confidence=confidence,
         runs=dataset.sizes["seed"],
