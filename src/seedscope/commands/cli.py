@@ -23,6 +23,7 @@ from seedscope.commands.terminal import say
 from seedscope.commands.train import train
 from seedscope.commands.unlearn import unlearn
 from seedscope.commands.verdict import verdict
+from seedscope.commands.verify import verify
 from seedscope.core import SeedscopeError, SeedscopeWarning, printable
 
 app = typer.Typer(
@@ -34,7 +35,7 @@ app = typer.Typer(
     add_completion=False,
 )
 for command in (
-    audit, compare, release, abstain, train, plan, account, unlearn, reproduce, report, verdict, dossier, card
+    audit, compare, release, abstain, train, plan, account, unlearn, reproduce, report, verdict, verify, dossier, card
 ):  # fmt: skip
     app.command()(in_own_words(with_table_options(command)))
 app.add_typer(data.app, name="data")

@@ -1,4 +1,4 @@
-"""`seedscope runs`: which trained models are kept, how large and how old they are, and taking old ones away."""
+"""`seedscope runs`: which trained models are kept, taking old ones away, and handing one over as a single file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from seedscope.commands.terminal import confirm, say
 from seedscope.core import in_bytes, in_time, require
 
 app = typer.Typer(
-    help="List the stores of trained models, remove old ones.", no_args_is_help=True, rich_markup_mode=None
+    help="List the stores of trained models, remove old ones, hand one over as a file.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to look, also in folders below it.")]
@@ -79,3 +81,50 @@ def remove(
     if as_json:
         return print_json({"removed": [str(one.path) for one in wanted]})
     return say(f"Removed {len(wanted)} stores, {whole}.")
+
+
+@app.command("export")
+@in_own_words
+def export(
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="A store, or a folder of stores.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write, a ZIP file.")],
+    as_json: Json = False,
+) -> None:
+    """Write a store into one checksummed file, for a colleague or to keep with a paper; it is verified first.
+
+    The file has everybody's scores in it: give it only to those who may see the data.
+
+    \b
+    Example:
+      seedscope runs export runs/patients patients.zip
+    """
+    from seedscope.storage import export_store  # start-up
+
+    found = export_store(store, file)
+    if as_json:
+        return print_json(asdict(found))
+    say(f"Written: {found.path}, {len(found.stores)} stores, {in_bytes(found.bytes)}")
+    return say(f"SHA-256: {found.sha256}")
+
+
+@app.command("import")
+@in_own_words
+def import_archive(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An archive that 'runs export' wrote.")],
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="The new folder.")],
+    sha256: Annotated[str | None, typer.Option(help="The checksum that the archive's sender told you.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Unpack an archive into a new folder, after everything in it was checked. Nothing in it is run.
+
+    \b
+    Example:
+      seedscope runs import patients.zip runs/patients --sha256 0f…
+    """
+    from seedscope.storage import import_store  # start-up
+
+    found = import_store(file, store, sha256)
+    if as_json:
+        return print_json(asdict(found) | {"store": str(store)})
+    say(f"SHA-256: {found.sha256}")
+    return say(f"Stores: {', '.join(str(store / name) for name in found.stores)}")

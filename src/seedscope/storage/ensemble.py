@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from seedscope.core import BASE, DamageError, Relation, SeedscopeError, read_error, require, write_durably
 from seedscope.datasets import Scaling
 from seedscope.mechanisms import Guarantee, Mechanism, OwnModel
-from seedscope.planning import Description, GridFacts
+from seedscope.planning import Description
 from seedscope.storage.chunk_files import RECORDS
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Ensemble:
         files = open_files(place)
         try:
             whole = open_checked(files)
-            dataset = check_coordinates(_of_grid(whole, _description(whole).grid), place)
+            dataset = check_coordinates(described_grid(whole), place)
             missing = unfinished(files, dataset.sizes)
         except SeedscopeError:
             raise
@@ -225,8 +225,9 @@ def _description(dataset: xarray.Dataset) -> Description:
     return Description.from_json(json.loads(dataset.attrs["description"]))
 
 
-def _of_grid(whole: xarray.Dataset, grid: GridFacts) -> xarray.Dataset:
+def described_grid(whole: xarray.Dataset) -> xarray.Dataset:
     """Return the records of the described grid: a store may hold more, from a larger grid asked for before."""
+    grid = _description(whole).grid
     neighbours = 1 + len(grid.people) + grid.neighbours
     dataset = whole.isel(seed=slice(grid.seeds), neighbour=slice(neighbours))
     others = dataset["example_part"].values != "neighbour"
