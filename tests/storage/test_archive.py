@@ -60,7 +60,9 @@ def written(place: Path, contents: dict[str, bytes], **changes: Callable[[zipfil
     with zipfile.ZipFile(place, "w") as opened:
         for name, content in (contents | {MANIFEST: json.dumps(listed).encode()}).items():
             entry = zipfile.ZipInfo(name)
-            changes.get(name.replace(".", "_"), lambda _: None)(entry)
+            change = changes.get(name.replace(".", "_"))
+            if change:
+                change(entry)
             opened.writestr(entry, content)
     return place
 
