@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 
 import seedscope as ss
+from seedscope.analyses.membership import likelihood_ratio_tests
+from seedscope.auditing.audit import audit
+from seedscope.auditing.levels import paired_losses
 from seedscope.commands.mechanism_options import MechanismOptions, level
 from seedscope.core import BASE
 from seedscope.datasets import Part, from_frame
 from seedscope.datasets.scaling import seeded_normals
 from seedscope.planning import make_plan
+from tests.helpers.present import present
 
 EPSILON, SEEDS = 0.5, 240
 
@@ -165,6 +169,56 @@ class TestRowsOfOnePerson:
         assert len(np.unique(plan.neighbours[1:] // 3)) == 20
         with pytest.raises(ss.SeedscopeError, match="neighbours must be at most 20"):
             _ = make_plan(self.several_rows(), ss.SGD(steps=1), grid=ss.Grid(1, neighbours=21)).neighbours
+
+    def of_many_kinds(self, each: int = 12) -> ss.Dataset:
+        """Return people each of whose rows is about something else: one row tells little of what all tell."""
+        rows = np.arange(10 * each)
+        kinds, labels = np.eye(each)[rows % each], (rows // each + rows % each) % 2
+        data = ss.from_arrays(kinds, labels, kinds[: 2 * each], labels[: 2 * each], norm_bound=1.0)
+        return replace(data, train=replace(data.train, persons=rows // each), rows_per_person=each)
+
+    def test_all_rows_of_a_person_are_attacked_together(self) -> None:
+        mechanism = ss.OutputPerturbation(noise_scale=0.5, delta=1e-5, l2=0.01)
+        grid = ss.Grid(seeds=400, people=[24], relation="add_or_remove")
+        trained = ss.train(self.of_many_kinds(), mechanism, grid=grid, jobs=1)
+        found = audit(trained).levels[0]
+        assert found.audited.tolist() == [24]
+        alone = likelihood_ratio_tests(*(one[:, :1] for one in paired_losses(trained)))
+        moved = [trained.weights.sel(neighbour=one).values[:, 0, -1].mean(0) for one in (BASE, 24)]
+        best = float(ss.accounting.trade_off(mu=float(np.linalg.norm(moved[0] - moved[1])) / 0.5).advantage)
+        assert alone.advantage[0] < 0.5 * best
+        assert present(found.membership).advantage[0] > 0.75 * best
+
+    def test_twenty_rows_of_one_person_show_more_than_a_rows_epsilon(self) -> None:
+        draw, rows = np.random.default_rng(1), np.arange(102)
+        features = np.column_stack([draw.choice([-1.0, 1.0], 102), np.zeros(102)])
+        lonely = (rows < 20) | (rows >= 100)
+        features[lonely], labels = [0.0, 1.0], np.where(rows < 20, 1, rows % 2)
+        data = ss.from_arrays(features[:100], labels[:100], features[100:], labels[100:], norm_bound=1.0)
+        data = replace(data, train=replace(data.train, persons=rows[:100] // 20), rows_per_person=20)
+        grid = ss.Grid(seeds=200, people=[0])
+        found = audit(ss.train(data, ss.ObjectivePerturbation(1.0), grid=grid, jobs=1))
+        assert float(present(found.levels[0].membership).set_epsilon_lower) > 1.39
+        assert found.levels[0].claimed_epsilon == 20
+        assert not found.alarms
+
+    def test_what_is_known_of_rows_only_is_not_said_of_people(self) -> None:
+        data = self.several_rows(each=4)
+        mechanism = ss.DPSGD(steps=5, batch_size=10, noise_multiplier=8.0)
+        for one, records in ((mechanism, ss.Records(norms=ss.Norms())), (ss.OutputPerturbation(1.0), ss.Records())):
+            found = audit(ss.train(data, one, grid=ss.Grid(seeds=10, neighbours=3), records=records, jobs=1), data=data)
+            assert found.levels[0].per_instance is None
+            assert found.levels[0].privacy_loss is None
+            assert any("people have up to 4" in left.reason for left in found.levels[0].left_out)
+
+    def test_delta_is_held_against_people_not_rows(self) -> None:
+        found = audit(ss.train(self.several_rows(each=4), ss.OutputPerturbation(1.0, 1e-5), grid=ss.Grid(8), jobs=1))
+        assert float(present(found.facts[0]["delta_people"])) == pytest.approx(found.levels[0].guarantee.delta * 15)
+
+    def test_a_delta_of_one_is_no_guarantee(self) -> None:
+        guarantee = make_plan(self.several_rows(each=20), ss.OutputPerturbation(1.0, 1e-5)).guarantee
+        assert guarantee.epsilon is None
+        assert "for a person of 20 rows that leaves δ at 1" in guarantee.reason
 
     def test_a_persons_guarantee_is_that_of_the_group(self) -> None:
         data = self.several_rows(each=20)

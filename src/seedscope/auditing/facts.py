@@ -44,10 +44,10 @@ def facts(level: Level, levels: Sequence[Level], plain: np.ndarray | float | Non
 def _privacy(level: Level) -> Facts:
     """Return what is proved, what the attack achieved, and about whom nothing is known."""
     tests, epsilon = level.membership, level.guarantee.epsilon
-    examples = level.ensemble.description.data.examples
+    people = level.ensemble.description.data.people
     return {
         "epsilon": epsilon,
-        "delta_people": None if epsilon is None else Number(level.guarantee.delta * examples, "proved"),
+        "delta_people": None if epsilon is None else Number(level.guarantee.delta * people, "proved"),
         "proved_advantage": proved_advantage(level),
         "advantage": advantage(level),
         "mean_advantage": None if tests is None else tests.set_advantage,
@@ -115,7 +115,7 @@ def unseen(level: Level) -> Number | None:
     bound, proof, loss = advantage(level), proved_advantage(level), _loss(level)
     if bound is None:
         return None
-    trained_on = level.ensemble.description.data.examples
+    trained_on = level.ensemble.description.data.people
     by_proof = proof is not None and proof.kind == "proved" and bound.upper is not None and proof.value <= bound.upper
     count, drawn = (len(level.audited), level.drawn) if loss is None else (len(loss.people), 0)
     if level.attacked_elsewhere and not by_proof:

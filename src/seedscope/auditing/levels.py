@@ -211,7 +211,7 @@ def _multiplicity_of_audited(
     """Return the multiplicity of the people whose membership was attacked, by the models that have them."""
     if membership is None:
         return None
-    scores = scored(ensemble, "neighbour")[1]
+    scores = scored(ensemble, "neighbour")[1][:, _first_rows(ensemble)]
     return doubled_chance(multiplicity(scores, confidence=confidence, latest=ensemble.latest))
 
 
@@ -271,23 +271,35 @@ def _membership(
         left_out.append(LeftOut("membership", f"{seeds} seeds are too few, {LEAST_SEEDS} are needed; train more."))
         return nobody, None
     with_losses, without_losses = paired_losses(ensemble)
-    delta = ensemble.guarantee.delta
+    delta, owners = ensemble.guarantee.delta, owners_of_rows(ensemble)
     tests = likelihood_ratio_tests(
-        with_losses, without_losses, confidence=confidence, delta=delta, curve=claimed_curve(ensemble)
+        with_losses, without_losses, confidence=confidence, delta=delta, curve=claimed_curve(ensemble), owners=owners
     )
-    return ensemble.dataset["example_person"].values[part == "neighbour"], tests
+    return ensemble.dataset["example_person"].values[part == "neighbour"][_first_rows(ensemble)], tests
+
+
+def owners_of_rows(ensemble: Ensemble) -> np.ndarray:
+    """Return which neighbour each of the attacked rows is of: where people have several, all of theirs are attacked."""
+    own = ensemble.texts("example_part") == "neighbour"
+    known = "example_neighbour" in ensemble.dataset
+    owners: np.ndarray = ensemble.dataset["example_neighbour"].values[own] if known else np.arange(own.sum())
+    return owners
+
+
+def _first_rows(ensemble: Ensemble) -> np.ndarray:
+    """Return the places of the attacked rows that stand for their people."""
+    return np.unique(owners_of_rows(ensemble), return_index=True)[1]
 
 
 def paired_losses(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
-    """Return losses [seed, person] on each neighbour's row: of models with that row, and of models without it."""
+    """Return losses [seed, row] on each neighbour's rows: of models with that person, and of models without."""
     dataset = ensemble.dataset
     own = np.flatnonzero(ensemble.texts("example_part") == "neighbour")
     if "losses_without" in dataset:  # models without each person were not kept on a grid of their own
         here = dataset.isel(init=-1, example=own)
         return here["losses"].isel(neighbour=0).values, here["losses_without"].values
-    losses = _last_step(dataset["losses"].isel(init=-1)).isel(example=own).values  # [seed, neighbour, person]
-    person = np.arange(len(own))
-    return losses[:, 0], losses[:, person + 1, person]
+    losses = _last_step(dataset["losses"].isel(init=-1)).isel(example=own).values  # [seed, neighbour, row]
+    return losses[:, 0], losses[:, owners_of_rows(ensemble) + 1, np.arange(len(own))]
 
 
 def _intrinsic(ensemble: Ensemble, left_out: list[LeftOut]) -> IntrinsicPrivacy | None:

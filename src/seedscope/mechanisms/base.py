@@ -118,6 +118,8 @@ class Guarantee:
         """
         rows, learned = conditions.rows_per_person, conditions.learned
         (whole, rest), before = group_privacy(epsilon, delta, rows), group_privacy(*conditions.spent, rows)
+        if rest + before[1] >= 1:
+            return cls.none(relation, 0.0, f"{by}; for a person of {rows} rows that leaves δ at 1: nothing.")
         kind: Kind = "estimate" if learned else "proved"
         number = Number(whole + before[0], kind, note=only_if(learned) if learned else "")
         unit: Literal["row", "person"] = "person" if conditions.by_person or rows > 1 else "row"

@@ -30,6 +30,17 @@ class DataFacts:
     classes: tuple[str, ...]
     groups: tuple[str, ...]
     norm_bound: float | None  # of a scaled row, without the bias
+    persons: int | None = None  # whose the training rows are, where that is known
+
+    @property
+    def people(self) -> int:
+        """How many people were trained on; where nobody says whose rows are, each is a person's."""
+        return self.examples if self.persons is None else self.persons
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as JSON has them; what came later only where it is known: other stores stay the same."""
+        written = _lists(asdict(self))
+        return written if self.persons is not None else {k: v for k, v in written.items() if k != "persons"}
 
 
 @dataclass(frozen=True)
@@ -122,13 +133,13 @@ class Description:
         return Conditions(
             data.examples, with_bias, before.learned, max(2, len(data.classes)), len(data.shape) == 1,
             self.model.convex, self.model.name, prod(data.shape) + 1, before.also_learned, before.spent,
-            before.rows_per_person,
+            before.rows_per_person, data.persons is not None,
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON has it."""
         return {
-            "data": _lists(asdict(self.data)),
+            "data": self.data.to_json(),
             "mechanism": dict(self.described_mechanism),
             "guarantee": self.guarantee.describe(),
             "model": asdict(self.model),

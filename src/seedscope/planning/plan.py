@@ -133,8 +133,28 @@ class Plan:
 
     @cached_property
     def probed(self) -> tuple[Probed, ...]:
-        """The probe examples, in the order in which they are recorded."""
-        return tuple(self._probed(name) for name in PROBES if name in self.records.probes)
+        """The probe examples, in the order in which they are recorded; of a neighbour all rows of that person."""
+        every = [self._probed(name) for name in PROBES if name in self.records.probes]
+        return tuple(self._with_own_rows(one) if one.name == SINGULAR["neighbours"] else one for one in every)
+
+    @cached_property
+    def probed_neighbours(self) -> np.ndarray:
+        """Which neighbour (0 the first after the base) each of their probed rows is of, in order."""
+        return np.repeat(np.arange(len(self._own_rows)), [len(rows) for rows in self._own_rows])
+
+    @cached_property
+    def _own_rows(self) -> list[np.ndarray]:
+        """Each neighbour's rows, the one that it is named by first."""
+        persons, named = self.data.base.persons, self.neighbours[1:]
+        if persons is None:
+            return list(named[:, None])
+        every = [np.flatnonzero(persons == persons[one]) for one in named]
+        return [np.append(one, rows[rows != one]) for one, rows in zip(named, every, strict=True)]
+
+    def _with_own_rows(self, probed: Probed) -> Probed:
+        """Return the neighbours' probes with all rows of each person."""
+        rows = np.concatenate([np.zeros(0, int), *self._own_rows])
+        return Probed(probed.name, rows, self.data.base.take(rows))
 
     def _probed(self, name: str) -> Probed:
         """Return the examples of a part that records can be about."""
@@ -168,6 +188,7 @@ class Plan:
             **({} if self.lossy is None else {"losses of": len(self.lossy)}),
             **({"scaling of neighbours": "by their own rows"} if self._unscaled_job(self.data.features[:0]) else {}),
             **({} if self.mechanism.noise_stream is None else {"noise stream": self.mechanism.noise_stream}),
+            **({} if self.data.base.persons is None else {"rows of neighbours": "all of a person's"}),
         }
         finite: dict[str, Any] = plain_values(identity, not_finite=str)
         return finite
@@ -190,6 +211,7 @@ class Plan:
             data=DataFacts(
                 data.name, data.fingerprint, data.source, len(data.base), len(data.test), data.shape,
                 tuple(data.class_names), tuple(data.groups), scaling.norm_bound,
+                None if data.base.persons is None else data.base.people,
             ),
             described_mechanism=as_read_back(self.mechanism.describe()),
             guarantee=self.guarantee,

@@ -231,4 +231,5 @@ def described_grid(whole: xarray.Dataset) -> xarray.Dataset:
     neighbours = 1 + len(grid.people) + grid.neighbours
     dataset = whole.isel(seed=slice(grid.seeds), neighbour=slice(neighbours))
     others = dataset["example_part"].values != "neighbour"
-    return dataset.isel(example=np.flatnonzero(others | (np.cumsum(~others) < neighbours)))
+    places = dataset["example_neighbour"].values if "example_neighbour" in dataset else np.cumsum(~others) - 1
+    return dataset.isel(example=np.flatnonzero(others | (places < neighbours - 1)))

@@ -78,11 +78,20 @@ def coordinates(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
         "example_row": ("example", np.concatenate([np.zeros(0, int), *(one.rows for one in parts)])),
         "example_label": ("example", np.concatenate([np.zeros(0, int), *labels])),
         "example_person": ("example", np.concatenate([np.zeros(0, int), *(_person(plan, one.part) for one in parts)])),
+        **_example_neighbours(plan),
         **_people(plan),
         **_watched(plan),
         **_traced(plan),
         **_lossy(plan),
     }
+
+
+def _example_neighbours(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
+    """Return which neighbour each example is a row of (−1: none), where people have several; else each is its own."""
+    if plan.data.base.persons is None or not any(one.name == "neighbour" for one in plan.probed):
+        return {}
+    others = sum(len(one.rows) for one in plan.probed if one.name != "neighbour")
+    return {"example_neighbour": ("example", np.concatenate([np.full(others, -1), plan.probed_neighbours]))}
 
 
 def _watched(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:

@@ -117,3 +117,29 @@ def test_too_few_seeds_or_other_shapes_are_refused() -> None:
         likelihood_ratio_tests(losses(0.0, 4, 2), losses(0.0, 4, 2))
     with pytest.raises(SeedscopeError, match="one shape"):
         likelihood_ratio_tests(losses(0.0, 10, 2), losses(0.0, 10, 3))
+
+
+def test_a_person_of_one_row_is_attacked_as_without_owners() -> None:
+    inside, outside = losses(1.0, 100, 6), losses(0.0, 100, 6, seed=1)
+    alone, owned = likelihood_ratio_tests(inside, outside), likelihood_ratio_tests(inside, outside, owners=np.arange(6))
+    np.testing.assert_array_equal(owned.true_positive_rate, alone.true_positive_rate)
+    np.testing.assert_array_equal(owned.epsilon_lower, alone.epsilon_lower)
+
+
+def test_a_persons_rows_together_tell_as_much_as_their_sum_does() -> None:
+    rows, shift = 16, 0.5
+    inside, outside = losses(shift, 4000, rows), losses(0.0, 4000, rows, seed=1)
+    each = likelihood_ratio_tests(inside, outside).advantage
+    together = likelihood_ratio_tests(inside, outside, owners=np.zeros(rows, int)).advantage
+    assert together.shape == (1,)
+    assert each.max() < 0.3
+    assert together[0] == pytest.approx(2 * norm.cdf(shift * np.sqrt(rows) / 2) - 1, abs=0.04)
+
+
+def test_rows_that_tell_nothing_show_nothing_together() -> None:
+    wrong = 0
+    for seed in range(60):
+        inside, outside = losses(0.0, 60, 12, seed=2 * seed), losses(0.0, 60, 12, seed=2 * seed + 1)
+        found = likelihood_ratio_tests(inside, outside, confidence=0.9, owners=np.repeat([0, 1, 2], 4))
+        wrong += float(found.set_epsilon_lower) > 0
+    assert wrong <= 60 * 0.1 + 8

@@ -92,6 +92,7 @@ def likelihood_ratio_tests(
     confidence: float = 0.95,
     delta: float = 0.0,
     curve: TradeOff | None = None,
+    owners: ArrayLike | None = None,
 ) -> MembershipTests:
     """Return the tests of each person's membership, by models with and without that person.
 
@@ -101,16 +102,36 @@ def likelihood_ratio_tests(
         confidence: of each lower bound on ε.
         delta: of the (ε, δ) that is bounded.
         curve: a claimed trade-off curve, which is tested too.
+        owners: where people have several rows, losses are [seed, row], and this is whose each row is: 0, 1, … Then a
+            person's rows are weighed by how much they tell on the first half of the seeds, and tested together.
     """
     inside, outside = logit_confidence(with_losses), logit_confidence(without_losses)
     require(inside.shape == outside.shape, f"losses must be of one shape, got {inside.shape} and {outside.shape}.")
     seeds = len(inside)
     require(seeds >= LEAST_SEEDS, f"membership tests need at least {LEAST_SEEDS} seeds, got {seeds}; train more.")
     half = seeds // 2
+    if owners is not None:
+        weights = _weights(inside[:half], outside[:half], np.asarray(owners))
+        inside, outside = inside @ weights, outside @ weights
     fit = _Gaussians.fit(inside[:half], outside[:half])
     seen = fit.ratio(inside[:half]), fit.ratio(outside[:half])
     fresh = fit.ratio(inside[half:]), fit.ratio(outside[half:])
     return _tested(seen, fresh, confidence, delta, curve)
+
+
+def _weights(inside: np.ndarray, outside: np.ndarray, owners: np.ndarray) -> np.ndarray:
+    """Return how much each row counts for its person [row, person], of length 1 for each person.
+
+    Rows count as in Fisher's discriminant of independent rows: by the gap of their means over their variance. A person
+    of one row has just that one.
+    """
+    variances = np.maximum(inside.var(0, ddof=1) + outside.var(0, ddof=1), SMALLEST_DEVIATION**2)
+    told = (inside.mean(0) - outside.mean(0)) / variances
+    alone = np.bincount(owners)[owners] == 1
+    mine = owners[:, None] == np.arange(owners.max() + 1)
+    weights = np.where(mine, np.where(alone, 1.0, told)[:, None], 0.0)
+    lengths = np.linalg.norm(weights, axis=0)
+    return np.where(lengths > 0, weights / np.where(lengths > 0, lengths, 1.0), mine)
 
 
 @dataclass(frozen=True, eq=False)

@@ -237,6 +237,8 @@ def training_of(ensemble: Ensemble, delta: float | None = None) -> Training:
     added = relation == "add_or_remove"
     require(added, f"per-instance accounting is of the add_or_remove relation, the grid has {relation}.")
     require("norm_step" in ensemble.dataset.dims, "no gradient norms were recorded; train with Records(norms=Norms()).")
+    rows = ensemble.description.preprocessing.rows_per_person
+    require(rows == 1, f"per-instance accounting is of single rows, and people have up to {rows} here.")
     chosen = sums.delta if delta is None else delta
     require_probability("delta", chosen)
     states = ensemble.dataset["norm_step"].values

@@ -29,9 +29,11 @@ def everybody(ensemble: Ensemble, *, data: Dataset | None = None, confidence: fl
         data: what it was trained on; only output perturbation needs it.
         confidence: of the intervals.
 
-    People are places on the ensemble's person axis. Where the scaling was learned from the same rows, all of this is
-    about what happens after that scaling, so an estimate: `attacker` says so.
+    People are places on the ensemble's person axis. Where the preprocessing was learned from the same rows, privately
+    or not, all of this is about what happens after it, so an estimate: `attacker` says so.
     """
+    rows = ensemble.description.preprocessing.rows_per_person
+    require(rows == 1, f"privacy losses are known of single rows, and people have up to {rows} here.")
     if ensemble.mechanism.regression_released:
         return _exact(ensemble, data)
     dataset = ensemble.dataset
@@ -84,13 +86,14 @@ def _exact(ensemble: Ensemble, data: Dataset | None) -> PrivacyLoss:
 
 def _attacker(ensemble: Ensemble, which: str) -> str:
     """Return who the attacker is, in words, with the condition that a learned scaling puts on it."""
-    given = "; the scaling, learned from the same rows, is taken as known"
+    given = "; the preprocessing, learned from the same rows, is taken as known"
     return ATTACKERS[which] + (given if _learned(ensemble) else "")
 
 
 def _learned(ensemble: Ensemble) -> bool:
-    """Whether the preprocessing was learned from the rows that it is applied to."""
-    return bool(ensemble.description.preprocessing.learned)
+    """Whether the preprocessing was learned from the rows that it is applied to, be it with noise of its own."""
+    found = ensemble.description.preprocessing
+    return found.learned or bool(found.also_learned) or any(found.spent)
 
 
 def _places(data: Dataset) -> np.ndarray:
