@@ -10,9 +10,11 @@ import pytest
 
 import seedscope as ss
 from seedscope.auditing.audit import audit
+from seedscope.auditing.levels import _scores_apart
 from seedscope.auditing.people import shown_people
 from seedscope.core.errors import SeedscopeError
 from seedscope.mechanisms import Guarantee
+from seedscope.report.rows import people_rows
 from tests.helpers.present import present
 from tests.helpers.small_data import given_scaling
 
@@ -144,12 +146,49 @@ def test_a_page_too_small_for_everybody_has_the_audited_the_extremes_and_a_rando
     assert set(levels[0].audited) <= set(shown)
     for level in levels:
         order = level.tested[np.argsort(-level.multiplicity.disagreement, kind="stable")]
-        assert {*order[:6], *order[-6:]} <= set(shown)
-    assert "the 10 people audited, the 6 most and the 6 least arbitrary" in words
+        assert {*order[:4], *order[-4:]} <= set(shown)
+    assert "the 10 people attacked, the 4 most and the 4 least arbitrary and the 4 most exposed" in words
     assert "drawn at random" in words
     everybody, words = shown_people(levels)
     assert set(everybody) == {*levels[0].tested, *levels[0].audited}
     assert words.startswith("Everybody")
+
+
+@pytest.fixture(scope="module")
+def everybody() -> ss.Audit:
+    """An audit whose base models scored those they learned from, and recorded their privacy losses."""
+    data, mechanism = planted(120), ss.ObjectivePerturbation(4.0)
+    records = ss.Records(probes=("test", "train"), losses_of="train")
+    base = ss.train(data, mechanism, grid=ss.Grid(seeds=40), records=records, jobs=1)
+    shadows = ss.train(data, mechanism, grid=ss.Grid(seeds=20, neighbours=5), jobs=1)
+    return audit((base, shadows))
+
+
+def test_the_scatter_has_everybody_who_was_scored(everybody: ss.Audit) -> None:
+    people = everybody.as_dict()["people"]
+    drawn = [one for one in people_rows(everybody.as_dict(), 0) if one["exposure"] is not None]
+    assert len(drawn) == people["shown"] == people["total"]
+    assert all(one["disagreement"] is not None for one in drawn)
+    assert {one["exposure"] for one in drawn if one["part"] == "test"} == {0.0}
+    assert people["selection"] == "Everybody who was scored: the test part and everybody trained on."
+
+
+def test_training_people_are_decided_by_models_without_them_where_there_are_such(everybody: ss.Audit) -> None:
+    level, table = everybody.levels[0], everybody.individuals
+    shadows = table.loc[level.audited]
+    assert (shadows["in_models"] == 0).all()
+    others = np.setdiff1d(level.trained, level.audited)
+    assert (table.loc[others, "in_models"] == 1).all()
+    assert (table.loc[level.tested, "in_models"] == 0).all()
+
+
+def test_models_without_a_person_are_those_of_the_persons_own_data_set() -> None:
+    shadows = ss.train(planted(60), ss.ObjectivePerturbation(4.0), grid=ss.Grid(seeds=10, neighbours=4), jobs=1)
+    scores, example = shadows.dataset["scores"], shadows.dataset["example_person"].values
+    found = _scores_apart(shadows)
+    for k, person in enumerate(example[shadows.texts("example_part") == "neighbour"]):
+        place = int(np.flatnonzero((example == person) & (shadows.texts("example_part") == "neighbour"))[0])
+        np.testing.assert_array_equal(found[:, k], scores.isel(init=-1, neighbour=k + 1, example=place).values)
 
 
 def test_a_person_without_analysis_has_empty_cells_not_zeros(objective: tuple[ss.Ensemble, ...]) -> None:

@@ -146,6 +146,7 @@ def floats(row: dict[str, Any]) -> dict[str, float]:
     measured = [
         "disagreement",
         "membership",
+        "exposure",
         *(f"epsilon_{side}" for side in ("lower", "upper", "statistical", "estimate")),
     ]
     return {name: row[name] for name in measured if row[name] is not None}
@@ -154,14 +155,14 @@ def floats(row: dict[str, Any]) -> dict[str, float]:
 def test_people_chosen_in_the_scatter_light_up_in_all_charts(show: Callable[..., Opened]) -> None:
     opened = show(REPORT)
     before = {chart: opened.picture(chart) for chart in ("people", "distribution", "trade_off", "groups", "privacy")}
-    opened.drag("people", (0.55, 0.05), (0.97, 0.8))
+    opened.drag("people", (0.55, 0.05), (0.97, 0.55))
     range_ = opened.page.evaluate("() => seedscope.views.people.signal('brush')")
     inside = {
         row["person"]
         for row in opened.data("people", "people")
-        if row["membership"] is not None
+        if row["exposure"] is not None
         and range_["disagreement"][0] <= row["disagreement"] <= range_["disagreement"][1]
-        and range_["membership"][0] <= row["membership"] <= range_["membership"][1]
+        and range_["exposure"][0] <= row["exposure"] <= range_["exposure"][1]
     }
     assert 0 < len(inside) < 60
     for chart, old in before.items():

@@ -386,7 +386,7 @@ def _kinds(audit: Audit) -> dict[str, Any]:
     found = next((level.reconstruction for level in audit.levels if level.reconstruction), None)
     return {
         "agreement": {"kind": "estimate"},
-        "disagreement": {**statistical, "note": "for all people of a part at once"},
+        "disagreement": {**statistical, "note": _disagreement_note(audit)},
         "epsilon_upper": _upper_kind(audit),
         "epsilon_statistical": {**statistical, "note": "for all people audited at once"},
         "epsilon_estimate": {"kind": "estimate"},
@@ -396,6 +396,13 @@ def _kinds(audit: Audit) -> dict[str, Any]:
         "reconstruction": {"kind": "proved"} if found is None else {"kind": found.kind, "note": found.note},
         "reconstruction_bayes": {"kind": "estimate", "note": "1/(I + 1/τ²) with the data's spread as τ"},
     }
+
+
+def _disagreement_note(audit: Audit) -> str:
+    """Return for whom the intervals hold together, and which models decided about training people."""
+    trained = any(len(level.trained) for level in audit.levels)
+    inside = "; of training people by models that have them, unless they were attacked" if trained else ""
+    return f"for all people of a part at once{inside}"
 
 
 def _upper_kind(audit: Audit) -> dict[str, Any]:
@@ -419,7 +426,8 @@ def _advantage_kind(audit: Audit) -> dict[str, Any]:
 def _person_columns(level: Level, shown: np.ndarray) -> dict[str, Any]:
     """Return one level's columns of the people shown."""
     columns = {name: plain_list(values[shown]) for name, values in people_module.columns(level).items()}
-    columns["predicted"] = [None if one is None else int(one) for one in columns["predicted"]]
+    for name in ("predicted", "in_models"):
+        columns[name] = [None if one is None else int(one) for one in columns[name]]
     return {**columns, "ranked": people_module.ranked(level)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -44,6 +44,8 @@ class Level:
     attacked. The arrays of `multiplicity` follow the former, of `membership` and `audited_multiplicity` the latter.
     `accuracies` has one entry for each model, `right` for each test person: the share of models that decide rightly.
     `drawn` of the people audited were drawn at random, the others chosen by name.
+    `audited_multiplicity` is by models without each of them if `audited_apart`, else by models that have them; so is
+    `trained_multiplicity`, of the people in `trained`: all that were trained on, where they were scored.
     `per_instance`, `privacy_loss` (the best possible attack on each) and `reconstruction` name their own people.
     """
 
@@ -66,6 +68,9 @@ class Level:
     models: int
     confidence: float
     privacy_loss: PrivacyLoss | None = None
+    trained: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    trained_multiplicity: Multiplicity | None = None
+    audited_apart: bool = False
 
     @property
     def guarantee(self) -> Guarantee:
@@ -154,6 +159,7 @@ def examine(
     tested, scores, labels = scored(base, "test")
     right = _right(scores, labels)
     audited, membership = _membership(attacked, confidence, left_out)
+    trained = base.dataset["example_person"].values[base.texts("example_part") == "train"]
     ensembles = [base] if shadows is None else [base, shadows]
     return Level(
         label=label or level_labels([base])[0],
@@ -176,6 +182,9 @@ def examine(
         if "losses_without" in attacked.dataset
         else max(0, len(audited) - len(attacked.description.grid.people)),
         audited_multiplicity=_multiplicity_of_audited(attacked, membership, confidence),
+        audited_apart=attacked.dataset.sizes["neighbour"] > 1,
+        trained=trained,
+        trained_multiplicity=_multiplicity_of_trained(base, confidence),
         membership=membership,
         intrinsic=_intrinsic(attacked, left_out),
         per_instance=_tried(
@@ -208,10 +217,28 @@ def scored(ensemble: Ensemble, part: str) -> tuple[np.ndarray, np.ndarray, np.nd
 def _multiplicity_of_audited(
     ensemble: Ensemble, membership: MembershipTests | None, confidence: float
 ) -> Multiplicity | None:
-    """Return the multiplicity of the people whose membership was attacked, by the models that have them."""
+    """Return the multiplicity of the people whose membership was attacked: by models without them, where there are."""
     if membership is None:
         return None
-    scores = scored(ensemble, "neighbour")[1][:, _first_rows(ensemble)]
+    apart = ensemble.dataset.sizes["neighbour"] > 1
+    scores = (_scores_apart(ensemble) if apart else scored(ensemble, "neighbour")[1])[:, _first_rows(ensemble)]
+    return doubled_chance(multiplicity(scores, confidence=confidence, latest=ensemble.latest))
+
+
+def _scores_apart(ensemble: Ensemble) -> np.ndarray:
+    """Return the scores [seed, row(, class)] of each neighbour's rows by the models without that person."""
+    own = np.flatnonzero(ensemble.texts("example_part") == "neighbour")
+    scores = _last_step(ensemble.dataset["scores"].isel(init=-1)).isel(example=own)
+    by_data_set = scores.transpose("seed", "neighbour", "example", ...).values
+    values: np.ndarray = by_data_set[:, owners_of_rows(ensemble) + 1, np.arange(len(own))]
+    return values
+
+
+def _multiplicity_of_trained(ensemble: Ensemble, confidence: float) -> Multiplicity | None:
+    """Return the multiplicity of everybody trained on, by models that have them; None where they were not scored."""
+    if not (ensemble.texts("example_part") == "train").any():
+        return None
+    scores = scored(ensemble, "train")[1]
     return doubled_chance(multiplicity(scores, confidence=confidence, latest=ensemble.latest))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seedscope.analyses.multiplicity import Multiplicity
 from seedscope.auditing.levels import Level
 from seedscope.numerics import mean_ranks
 
@@ -39,12 +40,14 @@ EXTREMES = 200  # of each kind, shown whatever the rest
 def columns(level: Level) -> dict[str, np.ndarray]:
     """Return one level's columns over the whole person axis; NaN where an analysis says nothing about a person."""
     size = level.ensemble.dataset.sizes["person"]
-    found = {name: np.full(size, np.nan) for name in (*DECISIONS, *UPPER, *ATTACKS, *BEST_ATTACK, *RECONSTRUCTION)}
-    for people, one in [(level.tested, level.multiplicity), (level.audited, level.audited_multiplicity)]:
-        for name, attribute in DECISIONS.items() if one is not None else ():
+    names = (*DECISIONS, "in_models", *UPPER, *ATTACKS, *BEST_ATTACK, *RECONSTRUCTION)
+    found = {name: np.full(size, np.nan) for name in names}
+    for people, one, inside in decided(level):
+        for name, attribute in DECISIONS.items():
             found[name][people] = getattr(one, attribute)
-        if one is not None:  # the unbiased estimate can be a little above what any truth can be
-            found["disagreement"][people] = np.minimum(one.disagreement, 2 - 2 / one.classes)
+        # the unbiased estimate can be a little above what any truth can be
+        found["disagreement"][people] = np.minimum(one.disagreement, 2 - 2 / one.classes)
+        found["in_models"][people] = inside
     if level.membership is not None:
         for name, attribute in ATTACKS.items():
             found[name][level.audited] = getattr(level.membership, attribute)
@@ -60,6 +63,16 @@ def columns(level: Level) -> dict[str, np.ndarray]:
         if level.reconstruction.error_bayes is not None:
             found["reconstruction_bayes"][level.reconstruction.people] = level.reconstruction.error_bayes
     return found | {rank_name(name): _ranks(found[name], largest) for name, largest in RANKED.items()}
+
+
+def decided(level: Level) -> list[tuple[np.ndarray, Multiplicity, bool]]:
+    """Return who was scored, what models decide about them, and whether those learned from them; the last counts."""
+    known = [
+        (level.trained, level.trained_multiplicity, True),
+        (level.tested, level.multiplicity, False),
+        (level.audited, level.audited_multiplicity, not level.audited_apart),
+    ]
+    return [(people, one, inside) for people, one, inside in known if one is not None]
 
 
 def rank_name(column: str) -> str:
@@ -104,23 +117,28 @@ def _at_level(level: Level) -> pandas.DataFrame:
 def shown_people(levels: Sequence[Level], limit: int = SHOWN) -> tuple[np.ndarray, str]:
     """Return who is on the page, and how they were chosen: everybody scored, or the extremes and a random rest."""
     audited = np.unique(np.concatenate([level.audited for level in levels]))
-    everybody = np.union1d(levels[0].tested, audited)
+    everybody = np.unique(np.concatenate([people for level in levels for people, _, _ in decided(level)]))
     if len(everybody) <= limit:
-        return everybody, "Everybody who was scored: the test part and the people whose membership was attacked."
-    count = min(EXTREMES, limit // (4 * len(levels)))  # at least half of the page is left for the others
+        trained = "everybody trained on" if len(levels[0].trained) else "the people whose membership was attacked"
+        return everybody, f"Everybody who was scored: the test part and {trained}."
+    count = min(EXTREMES, limit // (6 * len(levels)))  # at least half of the page is left for the others
     kept = np.unique(np.concatenate([audited, *(_extremes(level, count) for level in levels)]))
     rest = np.random.default_rng(0).permutation(np.setdiff1d(everybody, kept))[: max(0, limit - len(kept))]
     words = (
-        f"They are the {len(audited):,} people audited, the {count} most and the {count} least arbitrary at each "
-        f"level, and {len(rest):,} others drawn at random."
+        f"They are the {len(audited):,} people attacked, the {count} most and the {count} least arbitrary and the "
+        f"{count} most exposed at each level, and {len(rest):,} others drawn at random."
     )
     return np.sort(np.concatenate([kept, rest])), words
 
 
 def _extremes(level: Level, count: int) -> np.ndarray:
-    """Return this many test people whose decisions are the most, and as many whose are the least arbitrary."""
+    """Return this many people whose decisions are the most, as many whose are the least arbitrary; most exposed."""
     order = level.tested[np.argsort(-level.multiplicity.disagreement, kind="stable")]
-    return np.concatenate([order[:count], order[len(order) - count :]])
+    exposed, loss = np.zeros(0, int), level.privacy_loss
+    if loss is not None:
+        scored = np.isin(loss.people, level.trained)
+        exposed = loss.people[scored][np.argsort(-loss.advantage[scored], kind="stable")][:count]
+    return np.concatenate([order[:count], order[len(order) - count :], exposed])
 
 
 def _ranks(values: np.ndarray, largest_first: bool = True) -> np.ndarray:

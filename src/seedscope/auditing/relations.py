@@ -28,6 +28,13 @@ class Question:
 
 QUESTIONS = (
     Question(
+        "Are the most exposed also the most arbitrary?",
+        "advantage",
+        "disagreement",
+        "Yes: on whom the best attack does better also gets more arbitrary decisions.",
+        "Rather the opposite: on whom the best attack does better gets steadier decisions.",
+    ),
+    Question(
         "Are the least private also the most arbitrary?",
         "membership_advantage",
         "disagreement",

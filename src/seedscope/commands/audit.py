@@ -30,6 +30,7 @@ LEVELS: dict[str, tuple[float, ...]] = {
     "dpsgd": (0.5, 1.0, 2.0),
     "output": (1.0, 4.0, 8.0),
 }
+MOST_SCORES = 20_000_000  # of training people, that are recorded: 160 megabytes with their losses
 SHADOW_SEEDS = 100  # seeds of the models without a person, at most
 
 
@@ -224,10 +225,10 @@ def _train_level(
     from seedscope.planning import Grid, Norms, Records  # start-up
 
     mechanism, scaling = level.mechanism, level.scaling
+    records = Records(probes=_scored(data, models), losses_of=_losses_of(data, mechanism))
     base = train_visibly(
-        data, mechanism, model, Grid(models, root_seed=seed), place / "base", jobs, quiet=quiet,
-        records=Records(probes=("test",), losses_of=_losses_of(data, mechanism)), what=f"{place.name}: base",
-        scaling=scaling,
+        data, mechanism, model, Grid(models, root_seed=seed), place / "base", jobs, quiet=quiet, records=records,
+        what=f"{place.name}: base", scaling=scaling,
     )  # fmt: skip
     if not neighbours:
         return base
@@ -238,6 +239,11 @@ def _train_level(
         records=Records(probes=("neighbours",), norms=norms), what=f"{place.name}: neighbours", scaling=scaling,
     )  # fmt: skip
     return base, shadows
+
+
+def _scored(data: Dataset, models: int) -> Any:
+    """Return whose scores are recorded: everybody's, unless there are very many of those trained on."""
+    return ("test", "train") if len(data.base) * models <= MOST_SCORES else ("test",)
 
 
 def _losses_of(data: Dataset, mechanism: Any) -> Any:

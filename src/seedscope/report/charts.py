@@ -34,7 +34,7 @@ def charts(report: Report, level: int = 0) -> dict[str, Any]:
     """Return the report's charts by name, with their data, at one privacy level.
 
     They show themselves in a notebook and can be saved: `charts(report)["people"].save("people.svg")`, or `.png`.
-    A chart that the report has no numbers for is left out: `people` needs membership numbers, `trade_off` several
+    A chart that the report has no numbers for is left out: `people` needs somebody's exposure, `trade_off` several
     levels, `attack` a curve, `groups` groups, `privacy` an ε bounded from a side, and a public report has none.
 
     Args:
@@ -75,7 +75,7 @@ def _data(report: Report, level: int) -> dict[str, rows.Rows]:
 def _draw(report: Report, source: drawings.Source, start: dict[str, Any], width: int | str) -> dict[str, Any]:
     """Return the charts that the report has numbers for, in the page's order."""
     wanted: dict[str, tuple[Callable[[Report, drawings.Source], Any], bool]] = {
-        "people": (drawings.people, _has(report, "membership_advantage")),
+        "people": (drawings.people, _has(report, "membership_advantage") or _has(report, "advantage")),
         "distribution": (drawings.distribution, True),
         "trade_off": (drawings.trade_off, len(report["levels"]) > 1),
         "attack": (drawings.attack, bool(rows.roc_rows(report))),
@@ -87,7 +87,7 @@ def _draw(report: Report, source: drawings.Source, start: dict[str, Any], width:
 
 def _has(report: Report, column: str) -> bool:
     """Return whether anybody has a number in that column, at any level."""
-    return any(one is not None for columns in report["people"]["levels"] for one in columns[column])
+    return any(one is not None for columns in report["people"]["levels"] for one in columns.get(column, ()))
 
 
 def _styled(chart: Any, start: dict[str, Any], width: int | str) -> Any:

@@ -23,18 +23,22 @@ DISAGREEMENT = "Disagreement (0 settled, 1 a coin toss)"
 
 
 def people(report: Report, source: Source) -> Any:
-    """Return disagreement against membership advantage, one point per person; drag to choose people."""
-    smallest, largest = _ends(report, "membership_advantage", 0.0, 0.1)
+    """Return disagreement against exposure, one point per person; drag to choose people."""
+    ours, best = (_ends(report, name, 0.0, 0.1) for name in ("membership_advantage", "advantage"))
     x = alt.X("disagreement:Q").title(DISAGREEMENT).scale(_disagreement_scale(report))
-    y = alt.Y("membership:Q").title("Membership advantage").scale(domain=[smallest, largest], nice=True)
-    base = alt.Chart().transform_filter("isValid(datum.membership) && isValid(datum.disagreement)").encode(x, y)
-    everyone = base.mark_circle(size=34, color=_colour("neutral"), opacity=_faded(0.28, 0.6), aria=False)
-    chosen = base.mark_circle(size=46, color=_colour("accent"), opacity=0.9, aria=False)
+    ends = [min(ours[0], best[0]), max(ours[1], best[1])]
+    y = alt.Y("exposure:Q").title("Exposure (0 none, 1 certain)").scale(domain=ends, nice=True)
+    shapes = alt.Scale(domain=["train", "test"], range=["circle", "stroke"])
+    shape = alt.Shape("part:N").scale(shapes).legend(None)
+    known = "isValid(datum.exposure) && isValid(datum.disagreement)"
+    base = alt.Chart().transform_filter(known).encode(x, y, shape)
+    everyone = base.mark_point(filled=True, size=34, color=_colour("neutral"), opacity=_faded(0.28, 0.6), aria=False)
+    chosen = base.mark_point(filled=True, size=46, color=_colour("accent"), opacity=0.9, aria=False)
     return _layers(
-        "Each point is a person: disagreement against membership advantage.",
+        "Each point is a person: disagreement against exposure.",
         everyone.encode(tooltip=_person()).properties(data=source("people")).add_params(_brush(["x", "y"])),
         chosen.encode(tooltip=_person()).properties(data=source("chosen")),
-        _ring(base).properties(data=source("focus")),
+        _ring(alt.Chart().transform_filter(known).encode(x, y)).properties(data=source("focus")),
     )
 
 
@@ -164,7 +168,7 @@ def _layers(description: str, *layers: Any, height: int = HEIGHT) -> Any:
 
 def _ends(report: Report, column: str, smallest: float, largest: float) -> tuple[float, float]:
     """Return the ends of an axis that holds these two and a column's numbers at all levels, so that it never moves."""
-    known = [one for columns in report["people"]["levels"] for one in columns[column] if one is not None]
+    known = [one for columns in report["people"]["levels"] for one in columns.get(column, ()) if one is not None]
     return min([smallest, *known]), max([largest, *known])
 
 
@@ -188,12 +192,13 @@ def _person() -> list[alt.Tooltip]:
     """Return what is told about a person under the pointer."""
     numbers = _numbers(
         disagreement="Disagreement",
-        membership="Membership advantage",
+        exposure="Exposure",
+        membership="Membership advantage, our attack",
         epsilon_lower="ε at least",
         epsilon_estimate="Own ε",
         epsilon_upper="ε guaranteed",
     )
-    return _texts(id="Person", label="Label", predicted="Decided") + numbers
+    return _texts(id="Person", part="Part", label="Label", predicted="Decided", models="By") + numbers
 
 
 def _texts(**titles: str) -> list[alt.Tooltip]:

@@ -26,6 +26,7 @@ COLUMNS = {  # of the table of everyone, beside those of `words.PERSON`
     "advantage_lower": "The best attack surely has at least this advantage, for all people at once.",
     "advantage_upper": "No attack has a larger advantage than this, for all people at once.",
     "rank_advantage": "The rank by the best attack's advantage; 1 is the most exposed.",
+    "in_models": "1: the decisions are by models that learned from this row; 0: by models without it.",
     "disagreement_upper": "The upper end of disagreement's interval, for all people of a part at once.",
 }
 
@@ -84,7 +85,8 @@ def dictionary_csv(individuals: pd.DataFrame, kinds: Mapping[str, Any]) -> str:
 
 def _base(name: str) -> str:
     """Return the quantity that a column is about: ends of an interval are about the number between them."""
-    return "disagreement" if name in ("disagreement_lower", "disagreement_upper") else name
+    base = name.removesuffix("_lower").removesuffix("_upper")
+    return base if base in ("disagreement", "advantage") else name
 
 
 def _meaning(name: str) -> str:

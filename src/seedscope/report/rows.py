@@ -9,6 +9,7 @@ Report = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
 TRADE_OFF = {"accuracy": "Accuracy", "mean_disagreement": "Disagreement", "attack_advantage": "Attack"}
+MODELS = ["models without them", "models that have them"]  # who decided, by a report's `in_models`
 LIMITS = ("proved for everyone", "most that this many seeds can show")
 
 
@@ -23,6 +24,9 @@ def people_rows(report: Report, level: int) -> Rows:
             "label": _name(classes, people["label"][person]),
             "predicted": _name(classes, columns["predicted"][person]),
             "disagreement": columns["disagreement"][person],
+            "part": people["part"][person],
+            "exposure": _exposure(people, columns, person),
+            "models": _name(MODELS, _entry(columns, "in_models", person)),
             "membership": columns["membership_advantage"][person],
             "epsilon_lower": columns["epsilon_lower"][person],
             "epsilon_upper": columns["epsilon_upper"][person],
@@ -106,7 +110,16 @@ def limit_rows(report: Report) -> Rows:
     ]
 
 
-def _entry(columns: Report, name: str, person: int) -> float | None:
+def _exposure(people: Report, columns: Report, person: int) -> float | None:
+    """Return how far the best attack beats guessing, else how far ours does; 0 for whom no model learned from."""
+    if people["part"][person] == "test":
+        return 0.0
+    best: float | None = _entry(columns, "advantage", person)
+    ours: float | None = columns["membership_advantage"][person]
+    return ours if best is None else best
+
+
+def _entry(columns: Report, name: str, person: int) -> Any:
     """Return a person's number in a column that a report may lack."""
     return columns[name][person] if name in columns else None
 

@@ -29,6 +29,12 @@ PERSON = (
         "agreement", "Agreement", "The share of re-trained models that decide as most of them do.", show="percent"
     ),
     Quantity(
+        "advantage",
+        "Exposure",
+        "How far the best possible attack beats guessing whether this person was in the training data: computed, so "
+        "that no attack does better and one does as well; 0 is guessing, 1 certainty.",
+    ),
+    Quantity(
         "membership_advantage",
         "Membership advantage",
         "How much better than guessing an attack tells whether this person was in the training data: 0 is guessing.",

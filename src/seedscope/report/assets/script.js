@@ -8,6 +8,7 @@
   const PAGE = 25, MOST_LINES = 150, SMALL = 1500;  // rows, thin lines, points that SVG draws fast
   const PRINT_WIDTH = 310, PRINT_HEIGHT = 215;  // half the width of a sheet of A4 or Letter, in CSS pixels
   const BRUSHED = ["people", "distribution"], MANY_MARKS = ["people", "privacy"];
+  const MODELS = ["models without them", "models that have them"];
   const COLOURS = ["ink", "muted", "line", "paper", "neutral", "accent", "second", "third"];
   const state = {
     level: report.verdict.level ?? 0, filters: groups.map(() => null), chosen: new Set(), focus: null,
@@ -36,9 +37,11 @@
   // ---- Rows: people at the level, who pass the filters ----
   const columns = () => people.levels[state.level];
   const passes = (person) => state.filters.every((wanted, group) => wanted === null || people.groups[group][person] === wanted);
+  const exposure = (person) => (people.part[person] === "test" ? 0 : columns().advantage?.[person] ?? columns().membership_advantage[person]);
   const peopleRow = (person) => ({  // the twin of rows.people_rows
     person, id: people.id[person], label: nameOf(classes, people.label[person]),
     predicted: nameOf(classes, columns().predicted[person]), disagreement: columns().disagreement[person],
+    part: people.part[person], exposure: exposure(person), models: MODELS[columns().in_models?.[person]] ?? null,
     membership: columns().membership_advantage[person], epsilon_lower: columns().epsilon_lower[person],
     epsilon_upper: columns().epsilon_upper[person], epsilon_statistical: columns().epsilon_statistical?.[person] ?? null,
     epsilon_estimate: columns().epsilon_estimate?.[person] ?? null,
@@ -303,7 +306,7 @@
   }
   function quantity({ name, title, meaning, show }) {
     const value = columns()[name][state.focus];
-    const how = element("p", { className: "how" }, ...badge(name), element("span", { className: "interval", textContent: name === "disagreement" ? interval(name) : "" }));
+    const how = element("p", { className: "how" }, ...badge(name), element("span", { className: "interval", textContent: ["disagreement", "advantage"].includes(name) ? interval(name) : "" }));
     return element("article", { className: "quantity" }, element("h3", { textContent: title }), element("p", { className: "big", textContent: shown(value, show) }),
       ...(value === null ? [] : [how]), element("p", { className: "meaning", textContent: value === null ? "Not known for this person: they were not audited for it." : meaning }),
       element("p", { className: "rank", textContent: rank(name) }));
@@ -315,7 +318,7 @@
     const known = quantities.filter(({ name }) => anyone(name));
     byId("person-title").textContent = String(people.id[person]);
     const facts = [`At ${levels[state.level].label}`, people.part[person] === "train" ? "in the training data" : "in the test data",
-      `label ${nameOf(classes, people.label[person]) ?? "unknown"}`, `decided ${nameOf(classes, columns().predicted[person]) ?? "unknown"} by most models`,
+      `label ${nameOf(classes, people.label[person]) ?? "unknown"}`, `decided ${nameOf(classes, columns().predicted[person]) ?? "unknown"} by most ${MODELS[columns().in_models?.[person]] ?? "models"}`,
       ...groups.map((group, index) => `${group.name}: ${nameOf(group.levels, people.groups[index][person]) ?? "unknown"}`)];
     byId("person-facts").textContent = facts.join(" · ");
     byId("person-numbers").replaceChildren(...known.map(quantity));
@@ -386,7 +389,7 @@
     on("person-before", "click", () => step(-1));
     on("person-after", "click", () => step(1));
     on("person-close", "click", () => { history.replaceState(null, "", "#people"); update({ focus: null }); });
-    choosing("people", (row, range) => between(row.disagreement, range.disagreement) && between(row.membership, range.membership));
+    choosing("people", (row, range) => between(row.disagreement, range.disagreement) && between(row.exposure, range.exposure));
     choosing("distribution", (row, range) => row.disagreement !== null && between(Math.min(row.disagreement, 1), range.disagreement));
   }
   function theme() {
