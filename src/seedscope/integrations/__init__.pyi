@@ -1,3 +1,4 @@
+from . import torch as torch
 from .front import audit as audit
 from .loading import load_estimator as load_estimator
 from .loading import named_set as named_set
