@@ -15,7 +15,7 @@ from seedscope.core import cannot_write
 
 @dataclass(frozen=True)
 class Comparison:
-    """One number of a paper beside ours, and why they differ where they must."""
+    """One number of a paper beside ours, why they differ where they must, and what the best we know gives instead."""
 
     place: str  # for instance "IP1 Table 3"
     data: str
@@ -25,6 +25,7 @@ class Comparison:
     paper: float | None = None
     note: str = ""
     detail: bool = False  # in the files, not on the screen
+    best: float | None = None  # the same quantity at the same ε with the best calibration
 
 
 @dataclass(frozen=True)
@@ -101,12 +102,18 @@ def print_comparisons(comparisons: Iterable[Comparison]) -> None:
     console, every = Console(), list(comparisons)
     shown = [one for one in every if not one.detail]
     for place, rows in groupby(shown, key=lambda one: one.place):
-        table = Table(
-            "data", "setting", "quantity", "ours", "paper", "note", title=place, title_justify="left", box=None
-        )
-        for one in rows:
-            paper = "–" if one.paper is None else f"{one.paper:.4g}"
-            table.add_row(one.data, one.setting, one.quantity, f"{one.ours:.4g}", paper, one.note)
+        here = list(rows)
+        better = ["same ε, best calibration"] if any(one.best is not None for one in here) else []
+        names = ("data", "setting", "quantity", "ours", "paper", *better, "note")
+        table = Table(*names, title=place, title_justify="left", box=None)
+        for one in here:
+            numbers = [one.ours, one.paper, *([one.best] if better else [])]
+            table.add_row(one.data, one.setting, one.quantity, *map(_shown, numbers), one.note)
         console.print(table)
     if len(shown) < len(every):
         console.print(f"… and {len(every) - len(shown)} more numbers in the files.")
+
+
+def _shown(number: float | None) -> str:
+    """Return a number as it is printed; a dash for none."""
+    return "–" if number is None else f"{number:.4g}"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEARNED = ("the columns' ranges",)
+ON_ALL_ROWS = "the columns' means and deviations"  # test rows included, as in AD
 _CREDIT = "A1,A2,A3,A4,A5,A6,A7,A8,A9,A10,A11,A12,A13,A14,A15,label"
 _MAMMOGRAPHY = "birads,age,shape,margin,density,severity"
 _CONTRACEPTION = (
@@ -170,7 +171,8 @@ def _standardised(
     rows = frame.index.to_numpy()
     whole = Part(features, labels, rows, rows)
     train, test = stratified_split(labels, seed=0)
-    return Dataset(name, whole.take(train), whole.take(test), names, classes, name)
+    learned = (ON_ALL_ROWS, *(("the category levels",) if any("=" in one for one in names) else ()))
+    return Dataset(name, whole.take(train), whole.take(test), names, classes, name, learned=learned)
 
 
 def _number_or_one_hot(column: pd.Series) -> tuple[tuple[str, ...], np.ndarray]:

@@ -81,7 +81,7 @@ def performance_chart(outcomes: Sequence[TableOutcome]) -> alt.ConcatChart:
 def image_chart(outcomes: Sequence[ImageOutcome]) -> alt.ConcatChart:
     """Return accuracy and mean disagreement of DP-SGD on images against ε (AD Figure 3)."""
     accuracies = [_mean_row(one.data, one.epsilon, one.accuracy) for one in outcomes]
-    disagreements = [_mean_row(one.data, one.epsilon, one.disagreement) for one in outcomes]
+    disagreements = [_mean_row(one.data, one.epsilon, one.disagreement.mean(axis=1)) for one in outcomes]
     return side_by_side(
         [_bands(accuracies, "mean accuracy", [0, 1]), _bands(disagreements, "mean disagreement by class", [0, 0.3])]
     )
