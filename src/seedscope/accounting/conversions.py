@@ -13,6 +13,7 @@ from seedscope.core import (
     SeedscopeError,
     require,
     require_count,
+    require_numbers,
     require_positive,
     require_probability,
 )
@@ -87,7 +88,7 @@ def dpsgd_epsilon(
 
     Abadi et al. 2016; Mironov et al. 2019; Canonne et al. 2020.
     """
-    require(np.asarray(steps) >= 1, f"steps must be at least 1, got {steps!r}.")
+    require(require_numbers("steps", steps) >= 1, f"steps must be at least 1, got {steps!r}.")
     noise, q = (np.asarray(value, float)[..., None] for value in (noise_multiplier, sampling_probability))
     step_rdp = sampled_gaussian_rdp(1.0, noise, q, orders, relation)
     return rdp_to_epsilon(np.asarray(steps, float)[..., None] * step_rdp, orders, delta)

@@ -21,7 +21,18 @@ from seedscope.auditing.policy import Policy, read_policy
 from seedscope.auditing.relations import Finding, relations
 from seedscope.auditing.verdict import Verdict
 from seedscope.auditing.words import GLOSSARY, NOTICE, PUBLIC_ALARM, describe_model, guarantee_meaning
-from seedscope.core import RELATION_WORDS, Number, number_or_none, plain_list, plain_values, printable, require
+from seedscope.core import (
+    RELATION_WORDS,
+    Number,
+    number_or_none,
+    plain_list,
+    plain_values,
+    printable,
+    require,
+    require_path,
+    require_probability,
+    require_type,
+)
 from seedscope.datasets import Dataset, Reading
 from seedscope.mechanisms import NOT_COVERED, only_if
 from seedscope.planning import Description
@@ -83,6 +94,7 @@ class Audit:
 
         A public report has no individuals. `parquet` writes them as individuals.parquet too (extra `parquet`).
         """
+        require_path("folder", folder)
         return write_report(Path(folder), self.as_dict(public), None if public else self.individuals, parquet)
 
     def __repr__(self) -> str:
@@ -122,10 +134,13 @@ def audit(
     """
     rules = policy if isinstance(policy, Policy) else read_policy(policy)
     rules = (rules if policy is None else rules.enforced()).with_conditions(fail_if)
+    require_probability("confidence", confidence)
     pairs = [_pair(one) for one in ensembles]
     require(len(pairs) > 0, "an audit needs at least one ensemble.")
     prints = {one.description.data.fingerprint for pair in pairs for one in pair if one is not None}
     require(len(prints) == 1, "the ensembles of one audit must be of the same data, these are of different data.")
+    if data is not None:
+        require_type("data", data, Dataset, "give the data set that the ensembles were trained on")
     same = data is None or bool(prints & {data.fingerprint, data.former_fingerprint})
     require(same, "data must be what the ensembles were trained on; they were not.")
     labels = level_labels([base for base, _ in pairs])

@@ -13,7 +13,7 @@ import numpy as np
 from seedscope.accounting import Risk
 from seedscope.analyses import multiplicity
 from seedscope.auditing.levels import ARBITRARY
-from seedscope.core import DELTA, RELATION_WORDS, Number, Relation, require, require_count, unknown_name
+from seedscope.core import DELTA, RELATION_WORDS, Number, Relation, require, require_count, require_type, unknown_name
 from seedscope.datasets import Dataset, FittedScaling, default_scaling
 from seedscope.execution import train
 from seedscope.mechanisms import (
@@ -154,6 +154,7 @@ def compare(
     >>> found.recommended.name, found.contenders[0].epsilon is None
     ('gaussian-objective', True)
     """
+    require_type("data", data, Dataset, "load(name) or read_table(file, target=…) give one")
     require_count("models", models, at_least=2)
     scaling = default_scaling(data).fit(data)
     conditions = Conditions.of(data, scaling)

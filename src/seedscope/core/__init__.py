@@ -11,8 +11,11 @@ from seedscope.core.errors import (
     TrainingError,
     require,
     require_count,
+    require_numbers,
+    require_path,
     require_positive,
     require_probability,
+    require_type,
     unknown_name,
 )
 from seedscope.core.files import (
@@ -37,9 +40,11 @@ from seedscope.core.plain import (
     printable,
     without_places,
 )
-from seedscope.core.progress import model_progress
+from seedscope.core.plots import interval_plot, ranked_plot
+from seedscope.core.progress import model_progress, shown_progress
 from seedscope.core.relations import BASE, DELTA, RELATION_WORDS, RELATIONS, Relation
 from seedscope.core.settled import settled
+from seedscope.core.shown import Shown
 from seedscope.core.threads import map_in_threads, one_blas_thread
 from seedscope.core.units import in_bytes, in_time, parse_bytes
 
@@ -60,6 +65,7 @@ __all__ = [
     "Relation",
     "SeedscopeError",
     "SeedscopeWarning",
+    "Shown",
     "TrainingError",
     "as_read_back",
     "available_memory",
@@ -69,6 +75,7 @@ __all__ = [
     "from_description",
     "in_bytes",
     "in_time",
+    "interval_plot",
     "machine_memory",
     "map_in_threads",
     "model_progress",
@@ -80,12 +87,17 @@ __all__ = [
     "printable",
     "private_folder",
     "processor",
+    "ranked_plot",
     "read_error",
     "require",
     "require_count",
+    "require_numbers",
+    "require_path",
     "require_positive",
     "require_probability",
+    "require_type",
     "settled",
+    "shown_progress",
     "synchronise",
     "unknown_name",
     "without_places",

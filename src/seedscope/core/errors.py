@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -56,15 +57,39 @@ def require(condition: Any, message: str, argument: str | None = None) -> None:
         raise SeedscopeError(message, argument)
 
 
+def require_numbers(name: str, value: ArrayLike) -> np.ndarray:
+    """Return the value as an array of floats, or raise where it is none of numbers: texts are not."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "USO":
+            raise TypeError
+        return array.astype(float, copy=False)
+    except (TypeError, ValueError):
+        raise SeedscopeError(f"{name} must be a number, got {_shown(value)}.") from None
+
+
+def require_type(name: str, value: Any, kind: type | tuple[type, ...], remedy: str) -> None:
+    """Raise unless the value is of a kind; the remedy says how to come by one."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    wanted = " or ".join(one.__name__ for one in kinds)
+    rule = f"{name} must be of type {wanted}, got {type(value).__name__} {_shown(value)}; {remedy}."
+    require(isinstance(value, kinds), rule, argument=name)
+
+
+def require_path(name: str, value: Any) -> None:
+    """Raise unless the value is a file's or a folder's name."""
+    require(isinstance(value, str | PathLike), f"{name} must be a path, got {_shown(value)}.", argument=name)
+
+
 def require_positive(name: str, value: ArrayLike) -> None:
     """Raise unless every value is a finite number above 0."""
-    array = np.asarray(value, float)
+    array = require_numbers(name, value)
     require(np.isfinite(array) & (array > 0), f"{name} must be a finite number above 0, got {_shown(value)}.")
 
 
 def require_probability(name: str, value: ArrayLike, *, closed: bool = False) -> None:
     """Raise unless every value is in (0, 1), or in [0, 1] if `closed`."""
-    array = np.asarray(value, float)
+    array = require_numbers(name, value)
     inside = (array >= 0) & (array <= 1) if closed else (array > 0) & (array < 1)
     require(inside, f"{name} must be in {'[0, 1]' if closed else '(0, 1)'}, got {_shown(value)}.")
 
@@ -86,5 +111,8 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> SeedscopeErro
 
 def _shown(value: ArrayLike) -> str:
     """Return a short text of the value for an error message."""
-    text = repr(value if np.ndim(value) == 0 else np.asarray(value))
+    try:
+        text = " ".join(repr(value if np.ndim(value) == 0 else np.asarray(value)).split())
+    except ValueError:  # rows of different lengths
+        text = repr(value)
     return text if len(text) <= 80 else text[:77] + "…"

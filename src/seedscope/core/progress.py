@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from seedscope.core.errors import require
 from seedscope.core.plain import printable
+
+Move = Callable[[int, int], None]
 
 
 @contextmanager
@@ -44,6 +49,45 @@ def model_progress(what: str, quiet: bool = False) -> Iterator[Callable[[int, in
         yield move
     finally:
         bar.stop()
+
+
+@contextmanager
+def shown_progress(progress: Move | bool | None, what: str = "training") -> Iterator[Move | None]:
+    """Yield what is to be told how many models are done: the caller's own function, a bar for True, or nothing.
+
+    In a notebook the bar is a piece of HTML that changes, which needs no widgets; elsewhere it is a line on standard
+    error.
+    """
+    fitting = progress is None or isinstance(progress, bool) or callable(progress)
+    require(fitting, f"progress must be True, False or a function of (done, total), got {progress!r}.", "progress")
+    if progress is None or progress is False:
+        yield None
+    elif progress is not True:
+        yield progress
+    elif in_notebook():
+        yield _notebook_bar(what)
+    else:
+        with model_progress(what) as move:
+            yield move
+
+
+def in_notebook() -> bool:
+    """Whether this process is a notebook's kernel."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def _notebook_bar(what: str) -> Move:
+    """Return what moves a bar in a notebook."""
+    from IPython.display import HTML, display  # type: ignore[import-not-found,unused-ignore]
+
+    handle: list[Any] = []
+
+    def move(done: int, total: int) -> None:
+        shown = HTML(f"<label>{what} <progress value='{done}' max='{total}'></progress> {done:,} of {total:,}</label>")
+        handle[0].update(shown) if handle else handle.append(display(shown, display_id=True))
+
+    return move
 
 
 def speed(done: float, total: float | None, before: float, seconds: float | None) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from seedscope.core import SeedscopeError, SeedscopeWarning, printable, require, unknown_name
+from seedscope.core import SeedscopeError, SeedscopeWarning, printable, require, require_path, unknown_name
 from seedscope.datasets import columns
 from seedscope.datasets.columns import Column, Forced, shown
 from seedscope.datasets.dataset import Dataset, Part
@@ -132,6 +132,7 @@ def read_table(
     >>> dose.kind, dose.values, dose.became, dose.note
     ('numbers', '0 to 3', '1 feature', 'a comma separates decimals')
     """
+    require_path("path", path)
     table = read_file(path, FileOptions(_mark(separator), encoding, sheet))
     return from_frame(
         table.frame, target=target, groups=groups, test=test, id=id, drop_missing=drop_missing, seed=seed,

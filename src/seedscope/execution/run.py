@@ -16,6 +16,8 @@ from seedscope.core import (
     TrainingError,
     require,
     require_count,
+    require_path,
+    shown_progress,
 )
 from seedscope.datasets import Dataset, Scaling
 from seedscope.execution.dispatch import configured_workers, on_cluster, outcomes
@@ -46,7 +48,7 @@ def train(
     memory: int | str | None = None,
     verify: bool = False,
     strict: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     announce: Announce | None = None,
 ) -> Ensemble:
     """Return the ensemble of models that a mechanism gives on a grid of seeds × neighbouring data sets.
@@ -65,7 +67,8 @@ def train(
         verify: read everything that is stored first; what is damaged is set aside and trained again.
         strict: refuse to go on where the versions, the processor or the compiler's flags are not those of the chunks
             that are stored, or of a cluster's driver; otherwise a warning names what differs.
-        progress: is called with the numbers of models done and of all.
+        progress: True for a bar, also in a notebook; or a function that is called with the numbers of models done and
+            of all.
         announce: is called before training with what is left to do.
 
     >>> from seedscope import SGD, Grid, load, train
@@ -73,18 +76,20 @@ def train(
     >>> ensemble.weights.shape
     (3, 3, 1, 1, 31)
     """
+    if store is not None:
+        require_path("store", store)
     chunk = None if store is None else stored_chunk_shape(store)
     plan = make_plan(data, mechanism, model, grid, records, scaling, chunk, memory)
     require_workers(jobs, cluster)
-    with on_cluster(cluster):
+    with on_cluster(cluster), shown_progress(progress) as move:
         if store is None:
-            return Ensemble(train_into(MemoryStore(plan), plan, jobs, progress, announce, strict))
+            return Ensemble(train_into(MemoryStore(plan), plan, jobs, move, announce, strict))
         folder = open_store(store, plan)
         with folder.locked():
             folder.set_aside_half_written()
             if verify:
                 folder.verify()
-            return Ensemble(train_into(folder, plan, jobs, progress, announce, strict), folder.path)
+            return Ensemble(train_into(folder, plan, jobs, move, announce, strict), folder.path)
 
 
 def require_workers(jobs: int | None, cluster: str | None) -> None:

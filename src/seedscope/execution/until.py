@@ -27,7 +27,7 @@ from seedscope.analyses.multiplicity import (
     models_needed_exact,
     models_needed_surrogate,
 )
-from seedscope.core import BASE, Number, private_folder, require, require_count
+from seedscope.core import BASE, Number, private_folder, require, require_count, shown_progress
 from seedscope.datasets import Dataset, Scaling
 from seedscope.execution.dispatch import on_cluster
 from seedscope.execution.run import Announce, Progress, default_jobs, require_workers, train
@@ -94,7 +94,7 @@ def train_until(
     memory: int | str | None = None,
     verify: bool = False,
     strict: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     announce: Announce | None = None,
     surrogate: bool = True,
 ) -> TrainedUntil:
@@ -112,7 +112,7 @@ def train_until(
         jobs, cluster, memory: as for `train`.
         verify: as for `train`, before the first models are trained.
         strict: as for `train`.
-        progress: is called with models done and models expected.
+        progress: True for a bar, or a function that is called with models done and models expected.
         announce: is called once, before training, with what is left to do until the first look.
         surrogate: use stand-ins with the same noise, whose votes are known, where the mechanism has them.
 
@@ -129,7 +129,7 @@ def train_until(
     plan = make_plan(data, mechanism, model, replace(grid, seeds=goal.limit), records, scaling, memory=memory)
     trainer = partial(train, data, mechanism, model=model, records=records, scaling=scaling, strict=strict)
 
-    def growing(place: Path) -> TrainedUntil:
+    def growing(place: Path, progress: Progress | None) -> TrainedUntil:
         processes = jobs or default_jobs(plan, plan.shape.count(goal.limit, len(plan.neighbours)))
         step = processes * chunk_seeds(place, plan, goal)
         note_looks(place, goal.latest)
@@ -143,11 +143,11 @@ def train_until(
         found = _grow(extend, step, goal, cheap)
         return replace(found, ensemble=replace(found.ensemble, dataset=_looked_at(found.ensemble, goal)))
 
-    with on_cluster(cluster):
+    with on_cluster(cluster), shown_progress(progress) as move:
         if store is not None:
-            return growing(Path(store))
+            return growing(Path(store), move)
         with private_folder() as folder:
-            found = growing(folder / "store")
+            found = growing(folder / "store", move)
             return replace(found, ensemble=Ensemble(found.ensemble.dataset.load()))
 
 

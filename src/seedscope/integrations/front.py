@@ -7,6 +7,7 @@ from typing import Any
 
 from seedscope.auditing import Audit
 from seedscope.auditing import audit as audit_ensembles
+from seedscope.core import require
 from seedscope.datasets import Dataset
 from seedscope.storage import Ensemble
 
@@ -45,6 +46,10 @@ def audit(
     """
     if not given or all(isinstance(one, Ensemble | str | Path | tuple) for one in given):
         return audit_ensembles(*given, data=data, confidence=confidence, command=command, **options)
+    model = given[0]
+    rule = "audit takes ensembles one by one, an estimator with X and y, or a training function"
+    own = hasattr(model, "fit") or callable(model)
+    require(own, f"{rule}; got {type(model).__name__}, which is none: train(data, mechanism) gives an ensemble.")
     from seedscope.integrations.own_audit import audit_own  # start-up
 
     return audit_own(*given, confidence=confidence, command=command, **options)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from seedscope.auditing import Audit, Finding, Policy
 from seedscope.auditing import audit as audit_ensembles
-from seedscope.core import Relation, SeedscopeWarning, require, require_count
+from seedscope.core import Relation, SeedscopeWarning, require, require_count, shown_progress
 from seedscope.datasets import Unscaled
 from seedscope.execution import train
 from seedscope.integrations.describing import (
@@ -50,7 +50,7 @@ class Runner:
     store: Path | None
     jobs: int | None
     cluster: str | None
-    progress: Progress | None
+    progress: Progress | bool | None
 
     def run(self, grid: Grid, part: str, place: str, draw: int = 0) -> Ensemble:
         """Return the models of one grid with their scores of one part; seeds that failed are left out and named."""
@@ -99,7 +99,7 @@ def audit_own(
     store: str | Path | None = None,
     jobs: int | None = None,
     cluster: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     confidence: float = 0.95,
     command: str = "",
     policy: Policy | str | Path | None = None,
@@ -151,12 +151,13 @@ def audit_own(
 
 def _grown(
     forest: Any, table: Any, labels: np.ndarray, data: OwnData, seeds: int, seed: int, jobs: int | None,
-    progress: Progress | None,
+    progress: Progress | bool | None,
 ) -> Any:  # fmt: skip
     """Return the ensembles of a bootstrap forest, with and without everybody from the same trees."""
     label = estimator_label(forest)
     try:
-        forests = grow(forest, table, labels, data, seeds, seed, jobs, progress)
+        with shown_progress(progress, "growing") as move:
+            forests = grow(forest, table, labels, data, seeds, seed, jobs, move)
     except Exception as error:
         raise failure(table, label, error) from error
     trees = f"{seeds} forests of {forest.n_estimators} trees; forests without a person are made of trees without them"

@@ -19,7 +19,7 @@ from seedscope.accounting import (
     reconstruction_success_upper,
     trade_off,
 )
-from seedscope.core import Relation, require, require_count, require_probability
+from seedscope.core import DELTA, Relation, require, require_count, require_probability
 from seedscope.mechanisms.base import Conditions, Guarantee, Load, NoisySums, Recordable, require_not_negative
 from seedscope.mechanisms.steps import StepMechanism, require_batch
 from seedscope.training import (
@@ -61,7 +61,7 @@ class DPSGD(StepMechanism):
     steps: int = 1000
     noise_multiplier: float = 1.0
     clipping_norm: float = 1.0
-    delta: float = 1e-5
+    delta: float = DELTA
     sampling: Sampling = field(default=Poisson())
     momentum: Momentum | None = None
     rule: Literal["sum", "mean"] = "sum"
@@ -92,7 +92,7 @@ class DPSGD(StepMechanism):
     def calibrated(
         cls,
         epsilon: float | None = None,
-        delta: float = 1e-5,
+        delta: float = DELTA,
         *,
         examples: int,
         batch_size: int = 128,
@@ -125,7 +125,7 @@ class DPSGD(StepMechanism):
 
     @classmethod
     def public(
-        cls, conditions: Conditions, epsilon: float | None = None, delta: float = 1e-5, *, risk: Risk | None = None
+        cls, conditions: Conditions, epsilon: float | None = None, delta: float = DELTA, *, risk: Risk | None = None
     ) -> DPSGD:
         """Return the mechanism for logistic regression whose batch, steps, clipping and step size are by a public rule.
 

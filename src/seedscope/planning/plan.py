@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from seedscope.core import Relation, as_read_back, plain_values, require
+from seedscope.core import Relation, as_read_back, plain_values, require, require_type
 from seedscope.datasets import (
     Dataset,
     FittedScaling,
@@ -323,6 +323,7 @@ def make_plan(
     """
     from seedscope.models import Custom, as_model, logistic  # JAX
 
+    _check_types(data, grid, records, scaling)
     model = as_model(logistic() if model is None else model)
     grid, records = grid or Grid(), records or Records()
     plan = Plan(data, mechanism, model, grid, records, scaling or default_scaling(data), ChunkShape(1, 1))
@@ -333,6 +334,14 @@ def make_plan(
             fixed, "a finished module has one initial point: use Grid(init='fixed') or pass a function key → module."
         )
     return replace(plan, shape=chunk or choose_chunk_shape(plan, memory))
+
+
+def _check_types(data: Any, grid: Any, records: Any, scaling: Any) -> None:
+    """Raise where what is to be trained is not of the kind that it must be."""
+    require_type("data", data, Dataset, "load(name), read_table(file, target=…) or from_arrays(X, y) give one")
+    for name, value, kind in (("grid", grid, Grid), ("records", records, Records), ("scaling", scaling, Scaling)):
+        if value is not None:
+            require_type(name, value, kind, f"write {kind.__name__}(…), or leave it out")
 
 
 def _check(plan: Plan) -> None:

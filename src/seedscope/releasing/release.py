@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from seedscope.accounting import TradeOff, trade_off
-from seedscope.core import SeedscopeError, require
+from seedscope.core import SeedscopeError, require, require_type
 from seedscope.datasets import MOST_ROWS, Dataset, Part, Scaling, with_persons
 from seedscope.mechanisms import Guarantee, Mechanism
 from seedscope.planning import Grid, Plan, Records, make_plan
@@ -46,6 +46,7 @@ def release(
     >>> found.guarantee.epsilon.kind, found.weights.shape
     ('proved', (31,))
     """
+    require_type("data", data, Dataset, "load(name) or read_table(file, target=…) give one")
     draws = draws or SystemDraws()
     plan = make_plan(all_rows(data), mechanism, model, Grid(1, root_seed=0), Records(probes=()), scaling)
     smoothing = _smoothing(plan)

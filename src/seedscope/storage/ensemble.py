@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.core import BASE, DamageError, Relation, SeedscopeError, read_error, require, write_durably
+from seedscope.core import BASE, DamageError, Relation, SeedscopeError, read_error, require, require_path, write_durably
 from seedscope.datasets import Scaling
 from seedscope.mechanisms import Guarantee, Mechanism, OwnModel
 from seedscope.planning import Description
@@ -38,6 +39,9 @@ class Ensemble:
 
     def __post_init__(self) -> None:
         """Raise unless neighbours and seeds have labels: without them −1, the base, would be the last position."""
+        given = hasattr(self.dataset, "indexes")
+        rule = "an ensemble is made of an xarray Dataset by train, Ensemble.open or Ensemble.from_scores; got"
+        require(given, f"{rule} {type(self.dataset).__name__}.")
         lacking = [name for name in LABELLED if name not in self.dataset.indexes]
         require(not lacking, f"an ensemble needs labels along {' and '.join(lacking)}; they are missing.")
 
@@ -50,6 +54,7 @@ class Ensemble:
         from seedscope.storage.folder import open_files, unfinished  # start-up
         from seedscope.storage.reading import check_coordinates, open_checked  # start-up
 
+        require_path("path", path)
         place = Path(path)
         require((place / RECORDS).is_dir(), f"no ensemble at {path}; name the folder that was given as store.")
         files = open_files(place)
@@ -192,6 +197,27 @@ class Ensemble:
         scores = self.dataset["scores"]
         whole = scores.notnull().all([axis for axis in scores.dims if axis != "seed"]).values
         return self if whole.all() else replace(self, dataset=self.dataset.isel(seed=np.flatnonzero(whole)))
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Return the records with named axes: weights, scores, losses and whatever else was recorded, for xarray."""
+        return self.dataset.copy()
+
+    def to_datatree(self) -> xarray.DataTree:
+        """Return the records as a tree: `/` what is about whole models, and a branch for each part of the people.
+
+        A branch, such as `/on_test` or `/on_neighbour`, has what was recorded on the examples of that part.
+        """
+        import xarray
+
+        about_people = [name for name, values in self.dataset.variables.items() if "example" in values.dims]
+        parts = sorted(set(self.texts("example_part"))) if "example_part" in self.dataset else []
+        branches = {part: self.on(part)[about_people] for part in parts}
+        root = self.dataset.drop_vars(about_people)
+        return xarray.DataTree.from_dict({"/": root, **{f"/on_{part}": one for part, one in branches.items()}})
+
+    def _repr_html_(self) -> str:
+        """What it holds, for a notebook."""
+        return f"<p>{escape(repr(self))}</p>{self.dataset._repr_html_()}"
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {size}" for name, size in self.dataset.sizes.items())

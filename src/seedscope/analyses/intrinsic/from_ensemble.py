@@ -19,7 +19,7 @@ from seedscope.analyses.intrinsic.privacy import (
     intrinsic_privacy_from_weights,
 )
 from seedscope.analyses.intrinsic.weight_grid import checked_weights
-from seedscope.core import BASE, Number, SeedscopeError, require, unknown_name
+from seedscope.core import BASE, Number, SeedscopeError, require, require_type, unknown_name
 from seedscope.planning import Description
 from seedscope.storage import Ensemble
 
@@ -51,6 +51,7 @@ def intrinsic_privacy(
 
     IP1 Algorithm 2, IP2 Algorithm 1.
     """
+    require_type("ensemble", ensemble, Ensemble, "train(data, mechanism, grid=Grid(seeds, neighbours)) gives one")
     chosen_init, chosen_step = _chosen_init(ensemble, init), _chosen_step(ensemble, step)
     weights = checkpoint_weights(ensemble, init=chosen_init, step=chosen_step)
     options = {"delta": delta, "variability_used": variability_used, "bootstrap": bootstrap}

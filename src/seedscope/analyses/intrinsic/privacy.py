@@ -28,7 +28,16 @@ from seedscope.analyses.intrinsic.spread import (
     variability,
 )
 from seedscope.analyses.intrinsic.weight_grid import checked_weights
-from seedscope.core import Number, SeedscopeError, require_count, require_probability, unknown_name
+from seedscope.core import (
+    Number,
+    SeedscopeError,
+    Shown,
+    interval_plot,
+    require,
+    require_count,
+    require_probability,
+    unknown_name,
+)
 
 VariabilityName = Literal["flat", "min", "eigen"]
 VARIABILITIES = ("flat", "min", "max", "eigen")
@@ -43,8 +52,8 @@ class Refused:
     reason: str
 
 
-@dataclass(frozen=True, eq=False)
-class IntrinsicPrivacy:
+@dataclass(frozen=True, eq=False, repr=False)
+class IntrinsicPrivacy(Shown):
     """What the seed hides: sensitivities, variabilities and the epsilons they amount to; None where refused.
 
     `refused` has the reason for each None, by attribute. The `epsilon_…` attributes use the variability named in
@@ -76,6 +85,29 @@ class IntrinsicPrivacy:
     init: str | None = None
     step: int | None = None
     relation: str = "replace_one"
+
+    def summary(self) -> dict[str, Any]:
+        """Return one person's reach, the seeds' spread, and the ε that the two amount to."""
+        return {
+            "reach of one person": self.sensitivity_strict,
+            "spread over seeds": self.variability_flat,
+            "epsilon": self.epsilon_strict,
+            "delta": f"{self.delta:g}",
+            "seeds": self.seeds,
+            "neighbours": self.neighbours,
+        }
+
+    def plot(self) -> Any:
+        """Return a chart (Altair) of every ε that was not refused, by sensitivity and variability, with intervals."""
+        found = [
+            (f"{sensitivity.replace('_', ' ')} over {spread}", number)
+            for (sensitivity, spread, formula), number in self.epsilons.items()
+            if formula == "analytic"
+        ]
+        require(found, "there is no ε to plot: each was refused, see refused.")
+        return interval_plot(
+            found, title=f"The ε that the seed's noise would amount to (δ = {self.delta:g})", meaning="ε (estimate)"
+        )
 
     def epsilon(self, sensitivity: str, variability: str, formula: str = "analytic") -> Number:
         """Return the epsilon of a sensitivity (bound, strict, all_pairs, extrapolated), variability and formula.

@@ -24,15 +24,15 @@ from seedscope.analyses.multiplicity.performance import accuracies
 from seedscope.analyses.multiplicity.remedies import Abstention, abstention
 from seedscope.analyses.multiplicity.scores import viable_prediction_range
 from seedscope.analyses.multiplicity.surrogates import StandIns, combined_interval
-from seedscope.core import Number, require, require_probability, unknown_name
+from seedscope.core import Number, Shown, ranked_plot, require, require_probability, unknown_name
 
 BASE = -1  # the neighbour coordinate of the base D
 TOP_SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)
 LEVELS = (0.75, 0.9, 0.99)
 
 
-@dataclass(frozen=True, eq=False)
-class Multiplicity:
+@dataclass(frozen=True, eq=False, repr=False)
+class Multiplicity(Shown):
     """What the randomness of training decides.
 
     Arrays have one entry per example. `disagreement` is the unbiased estimate (one-vs-rest mean beyond two classes),
@@ -61,6 +61,25 @@ class Multiplicity:
     groups: Mapping[str, GroupComparison]
     abstentions: tuple[Abstention, ...]
     stand_ins: str = ""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the mean, how many people's decision hangs on chance, and from how many models that is known."""
+        arbitrary = int((self.disagreement >= 0.5).sum())
+        return {
+            "mean disagreement": self.mean,
+            "arbitrary decisions": f"{arbitrary:,} of {self.examples:,}",
+            "ambiguity": self.ambiguity,
+            "models": self.models,
+        }
+
+    def plot(self) -> Any:
+        """Return a chart (Altair) of everybody's disagreement with its interval, the most arbitrary first."""
+        largest = 1.0 if self.classes == 2 else float(self.upper.max())
+        return ranked_plot(
+            self.disagreement, self.lower, self.upper, largest=largest,
+            title=f"Whose decision hangs on chance: {self.models:,} re-trainings",
+            meaning="Disagreement (0 settled, 1 a coin toss)",
+        )  # fmt: skip
 
 
 def multiplicity(
@@ -107,6 +126,8 @@ def multiplicity(
         source, recorded = _from_ensemble(source, init)
         labels = recorded if labels is None else labels
     array = np.asarray(source)
+    rule = "source must be an ensemble, or scores or decisions of numbers, [model, example]"
+    require(array.dtype.kind in "fiub", f"{rule}; got {type(source).__name__}.", "source")
     predictions = decisions(array, threshold) if array.dtype.kind == "f" else array
     truth = None if labels is None else _checked_labels(labels, predictions)
     counts, classes = _counts(predictions, array.shape[2] if array.ndim == 3 else None)

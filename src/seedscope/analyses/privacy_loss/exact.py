@@ -29,7 +29,7 @@ from seedscope.core import (
 ENOUGH = 1e-8  # the certified error of a minimiser, of the noise's standard deviation
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExactLoss(PrivacyLoss):
     """Everybody's privacy against Gaussian noise: `ratio` is each person's μ, `error` bounds how far it may be off."""
 

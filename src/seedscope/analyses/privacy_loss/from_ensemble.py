@@ -10,7 +10,7 @@ from seedscope.accounting import TradeOff
 from seedscope.analyses.privacy_loss.exact import output_perturbation
 from seedscope.analyses.privacy_loss.result import PrivacyLoss
 from seedscope.analyses.privacy_loss.sampled import from_losses
-from seedscope.core import BASE, require
+from seedscope.core import BASE, require, require_type
 from seedscope.datasets import Dataset
 from seedscope.storage import Ensemble
 
@@ -32,6 +32,7 @@ def everybody(ensemble: Ensemble, *, data: Dataset | None = None, confidence: fl
     People are places on the ensemble's person axis. Where the preprocessing was learned from the same rows, privately
     or not, all of this is about what happens after it, so an estimate: `attacker` says so.
     """
+    require_type("ensemble", ensemble, Ensemble, "train(data, mechanism) gives one")
     rows = ensemble.description.preprocessing.rows_per_person
     require(rows == 1, f"privacy losses are known of single rows, and people have up to {rows} here.")
     if ensemble.mechanism.regression_released:

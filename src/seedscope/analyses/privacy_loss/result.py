@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from seedscope.core import Kind, Number, Relation
+from seedscope.core import Kind, Number, Relation, Shown, ranked_plot
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +23,8 @@ class Sides:
     upper: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class PrivacyLoss(ABC):
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivacyLoss(Shown):
     """How well the best possible attack tells whether each person was in the data.
 
     Arrays have one entry per person. `advantage` is the attack's true- minus false-positive rate; `advantage_lower` and
@@ -39,6 +40,21 @@ class PrivacyLoss(ABC):
     relation: Relation | None
     attacker: str
     alarms: tuple[str, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the largest and the median advantage, of how many people, against whom."""
+        median = Number(float(np.median(self.advantage)), "estimate")
+        found = {"largest advantage": self.largest, "median": median, "people": len(self.people)}
+        return found | {"attacker": self.attacker or "sees what was released", "alarms": len(self.alarms)}
+
+    def plot(self) -> Any:
+        """Return a chart (Altair) of the best attack's advantage over everybody with both sides, the largest first."""
+        top = float(max(self.advantage_upper.max(initial=0.0), 1e-3))
+        return ranked_plot(
+            self.advantage, self.advantage_lower, self.advantage_upper, largest=min(1.0, 1.05 * top),
+            title="How well the best possible attack tells who was in the data",
+            meaning="Advantage (0 guessing, 1 certain)",
+        )  # fmt: skip
 
     @abstractmethod
     def alone(self, confidence: float | None = None) -> Sides:

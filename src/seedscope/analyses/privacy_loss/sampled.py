@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from seedscope.accounting import TradeOff
 from seedscope.analyses.privacy_loss.result import PrivacyLoss, Sides
-from seedscope.core import Kind, Number, Relation, require, require_probability
+from seedscope.core import Kind, Number, Relation, require, require_numbers, require_probability
 from seedscope.numerics import betting_interval
 
 ALARM = 0.999  # the confidence of what rings an alarm
@@ -47,7 +47,7 @@ class SelfTest:
         return f"{found}: the losses pass." if self.holds else f"{found}; {len(self.people):,} people fail it alone."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SampledLoss(PrivacyLoss):
     """Everybody's privacy from sampled losses [run, person]."""
 
@@ -141,7 +141,7 @@ def from_losses(
     """
     require_probability("confidence", confidence)
     values = np.asarray(losses)
-    values = values if values.dtype == np.float32 else values.astype(float)
+    values = values if values.dtype == np.float32 else require_numbers("losses", losses)
     require(values.ndim == 2, f"losses must be an array [run, person], got shape {values.shape}.")
     require(
         len(values) >= LEAST_RUNS, f"losses of at least {LEAST_RUNS} runs are needed, got {len(values)}; train more."
