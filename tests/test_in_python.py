@@ -1,4 +1,4 @@
-"""What Python's users meet: results that show themselves, progress, wrong types in a sentence, the command's defaults."""
+"""What Python's users meet: results that show themselves, progress, wrong types in a sentence, the defaults."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_result_draws_itself_with_named_axes_and_its_own_numbers(results: dict
     chart = results[kind].plot().to_dict()
     drawn_on = {axis: [layer["encoding"][axis].get("title") for layer in chart["layer"]] for axis in ("x", "y")}
     assert any(drawn_on["x"]), "the axis of numbers or people has a name"
-    rows = chart["data"]["values"]
+    (rows,) = chart["datasets"].values()
     assert rows
     assert all(row["lower"] <= row["upper"] for row in rows)
     if kind == "SampledLoss":
@@ -116,7 +116,7 @@ def test_progress_in_a_notebook_is_html_that_changes(monkeypatch: pytest.MonkeyP
 
 WRONG: dict[str, Callable[[ss.Ensemble], Any]] = {
     "data must be of type Dataset": lambda _: ss.train("breast-cancer", ss.SGD()),  # type: ignore[arg-type]
-    "data must be of type Dataset, got DataFrame": lambda _: ss.train(pd.DataFrame({"a": [1]}), ss.SGD()),  # type: ignore[arg-type]
+    "data must be of type Dataset, got DataFrame": lambda _: ss.train(pd.DataFrame({"a": [1]}), ss.SGD()),
     "grid must be of type Grid": lambda _: ss.train(table(), ss.SGD(), grid=5),  # type: ignore[arg-type]
     "records must be of type Records": lambda _: ss.train(table(), ss.SGD(), records="scores"),  # type: ignore[arg-type]
     "scaling must be of type Scaling": lambda _: ss.train(table(), ss.SGD(), scaling="standard"),  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ WRONG: dict[str, Callable[[ss.Ensemble], Any]] = {
     "ensemble must be of type Ensemble": lambda _: ss.intrinsic.intrinsic_privacy(table()),  # type: ignore[arg-type]
     "ensemble must be of type Ensemble, got NoneType": lambda _: ss.privacy_loss.everybody(None),  # type: ignore[arg-type]
     "losses must be a number": lambda _: ss.privacy_loss.from_losses("losses"),
-    "steps must be a number": lambda _: ss.accounting.dpsgd_epsilon(1.0, 0.01, "100", 1e-5),  # type: ignore[arg-type]
+    "steps must be a number": lambda _: ss.accounting.dpsgd_epsilon(1.0, 0.01, "100", 1e-5),
     "error must be a number": lambda _: ss.multiplicity.models_needed("0.1", 0.95),  # type: ignore[arg-type]
     "an ensemble is made of": lambda _: ss.Ensemble("folder"),  # type: ignore[arg-type]
     "folder must be a path": lambda found: ss.audit(found).save(3),  # type: ignore[arg-type]
@@ -151,7 +151,7 @@ def default(function: Callable[..., Any], name: str) -> Any:
 
 
 def test_the_command_and_python_have_the_same_defaults() -> None:
-    assert train_command.SEEDS == default(ss.Grid, "seeds")
+    assert default(ss.Grid, "seeds") == train_command.SEEDS
     for name in ("neighbours", "init", "relation"):
         assert default(train_command.train, name) == default(ss.Grid, name)
     assert default(train_command.train, "confidence") == default(ss.train_until, "confidence")
