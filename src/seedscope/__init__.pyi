@@ -11,6 +11,7 @@ from .analyses import privacy_loss as privacy_loss
 from .analyses import reconstruction as reconstruction
 from .auditing import Audit as Audit
 from .auditing import compare as compare
+from .auditing import price_remedies as price_remedies
 from .core import Number as Number
 from .core import SeedscopeError as SeedscopeError
 from .datasets import Bounded as Bounded

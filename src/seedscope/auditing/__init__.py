@@ -7,6 +7,7 @@ from seedscope.auditing.levels import LeftOut, Level
 from seedscope.auditing.policy import Policy, read_policy
 from seedscope.auditing.quantities import QUANTITIES
 from seedscope.auditing.relations import Finding
+from seedscope.auditing.remedies import PricedRemedies, Remedy, price_remedies
 from seedscope.auditing.verdict import Verdict
 
 __all__ = [
@@ -18,10 +19,13 @@ __all__ = [
     "LeftOut",
     "Level",
     "Policy",
+    "PricedRemedies",
+    "Remedy",
     "Verdict",
     "audit",
     "compare",
     "judge_report",
     "plain_judgement",
+    "price_remedies",
     "read_policy",
 ]

@@ -17,6 +17,7 @@ from seedscope.commands.dossier import card, dossier
 from seedscope.commands.options import in_own_words
 from seedscope.commands.plan import plan
 from seedscope.commands.release import release
+from seedscope.commands.remedies import remedies
 from seedscope.commands.report import report
 from seedscope.commands.reproduce import reproduce
 from seedscope.commands.terminal import say
@@ -35,7 +36,8 @@ app = typer.Typer(
     add_completion=False,
 )
 for command in (
-    audit, compare, release, abstain, train, plan, account, unlearn, reproduce, report, verdict, verify, dossier, card
+    audit, compare, remedies, release, abstain, train, plan, account, unlearn, reproduce, report, verdict, verify,
+    dossier, card,
 ):  # fmt: skip
     app.command()(in_own_words(with_table_options(command)))
 app.add_typer(data.app, name="data")

@@ -5,6 +5,7 @@
     guarantee(conditions)           a proved (ε, δ), or the reason why there is none
     trade_off(conditions)           what any membership attack can achieve at most, None where nothing is proved
     order_two(conditions)           the replace-one order-2 divergence that bounds reconstruction
+    repeated, shared (times, …)     the (ε, δ) of several models, and the mechanism of which several cost what one did
     success_upper(prior, conditions)   the best chance of an attacker who without the model has the prior's
     trainer(job)                    the function that trains a chunk
     published(job, draws, epsilon)  the weights of the one model to publish
@@ -25,7 +26,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -374,6 +375,25 @@ class Mechanism(Described, ABC):
         if found.epsilon is None:
             return None
         return trade_off(epsilon=found.epsilon.value, delta=found.delta, kind=found.epsilon.kind)
+
+    def at_level(self, epsilon: float, delta: float, conditions: Conditions) -> Mechanism:
+        """Return the same mechanism at another guarantee, everything else by the same public rules."""
+        names = {field.name for field in fields(self)}  # type: ignore[arg-type]
+        require("epsilon" in names, f"{self.name} has no epsilon that could be another.")
+        changed = {"epsilon": epsilon} | ({"delta": delta} if "delta" in names else {})
+        return replace(self, **changed)  # type: ignore[type-var]
+
+    def repeated(self, times: int, conditions: Conditions) -> tuple[float, float]:
+        """Return the (ε, δ) of this many models, all published: by default their sums (basic composition)."""
+        found = self.guarantee(conditions)
+        require(found.epsilon is not None, f"{self.name} has no guarantee to compose: {found.reason}")
+        return times * float(found.epsilon or 0), times * found.delta
+
+    def shared(self, times: int, conditions: Conditions) -> Mechanism:
+        """Return the mechanism of which this many models together have the guarantee that one of these has."""
+        found = self.guarantee(conditions)
+        require(found.epsilon is not None, f"{self.name} has no guarantee to share: {found.reason}")
+        return self.at_level(float(found.epsilon or 0) / times, found.delta / times, conditions)
 
     def order_two(self, conditions: Conditions) -> float:
         """Return the order-2 Rényi divergence of replacing one record; an error where none is proved."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -220,6 +220,27 @@ class DPSGD(StepMechanism):
             steps=self.steps,
             kind=found.epsilon.kind,
         )
+
+    def at_level(self, epsilon: float, delta: float, conditions: Conditions) -> DPSGD:
+        """Return the same steps with the least noise for another guarantee."""
+        return self._with_noise_for(epsilon, delta, self.steps, conditions)
+
+    def repeated(self, times: int, conditions: Conditions) -> tuple[float, float]:
+        """Return the (ε, δ) of this many runs: their steps are composed as those of one run are."""
+        self.require_guarantee(conditions)
+        rate = self.sampling_probability(conditions.examples)
+        return float(dpsgd_epsilon(self.noise_over_norm, rate, times * self.steps, self.delta)), self.delta
+
+    def shared(self, times: int, conditions: Conditions) -> DPSGD:
+        """Return the same steps with noise for that many times as many of them."""
+        epsilon = float(self.require_guarantee(conditions).epsilon or 0)
+        return self._with_noise_for(epsilon, self.delta, times * self.steps, conditions)
+
+    def _with_noise_for(self, epsilon: float, delta: float, steps: int, conditions: Conditions) -> DPSGD:
+        """Return the mechanism with noise that makes this many steps (ε, δ)-private."""
+        rate = self.sampling_probability(conditions.examples)
+        noise = dpsgd_noise_multiplier(epsilon, delta, rate, steps) * self.clipping.largest_norm
+        return replace(self, noise_multiplier=noise, delta=delta)
 
     def order_two(self, conditions: Conditions) -> float:
         self.require_guarantee(conditions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -152,6 +152,18 @@ class OutputPerturbation(MinimiserMechanism):
         if found.epsilon is None or not conditions.alone:
             return super().trade_off(conditions)
         return trade_off(mu=self.sensitivity(conditions) / self.noise(conditions), kind=found.epsilon.kind)
+
+    def repeated(self, times: int, conditions: Conditions) -> tuple[float, float]:
+        """Return the (ε, δ) of this many models: Gaussian ratios compose by their squares, exactly."""
+        self.require_guarantee(conditions)
+        delta, ratio = self._delta(conditions), self.sensitivity(conditions) / self.noise(conditions)
+        return float(gaussian_epsilon(math.sqrt(times) * ratio, 1.0, delta)), delta
+
+    def shared(self, times: int, conditions: Conditions) -> OutputPerturbation:
+        """Return the mechanism with √times the noise."""
+        self.require_guarantee(conditions)
+        delta, ratio = self._delta(conditions), self.sensitivity(conditions) / self.noise(conditions)
+        return replace(self, epsilon=float(gaussian_epsilon(ratio / math.sqrt(times), 1.0, delta)), noise_scale=None)
 
     def order_two(self, conditions: Conditions) -> float:
         self.require_guarantee(conditions)

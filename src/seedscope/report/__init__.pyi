@@ -1,6 +1,7 @@
 from .charts import charts as charts
 from .comparison import render_comparison as render_comparison
 from .comparison import write_comparison as write_comparison
+from .comparison import write_remedies as write_remedies
 from .dossier import write_dossier as write_dossier
 from .folder import claim_folder as claim_folder
 from .folder import write_charts as write_charts

@@ -37,6 +37,7 @@ from seedscope.analyses.multiplicity.performance import (
     areas_under_curve,
     f1_scores,
 )
+from seedscope.analyses.multiplicity.pooled import ABSTAINED, RULES, Pooled, Rule, pooled_decisions, pooled_worth
 from seedscope.analyses.multiplicity.released import ReleasedDisagreement, released_model_disagreement
 from seedscope.analyses.multiplicity.remedies import Abstention, abstention, consensus, self_consistency
 from seedscope.analyses.multiplicity.result import Multiplicity, multiplicity
@@ -55,13 +56,17 @@ from seedscope.analyses.multiplicity.surrogates import (
 )
 
 __all__ = [
+    "ABSTAINED",
+    "RULES",
     "SURROGATE_RISK",
     "Abstention",
     "ConditionedDisagreement",
     "GroupComparison",
     "GroupDisagreement",
     "Multiplicity",
+    "Pooled",
     "ReleasedDisagreement",
+    "Rule",
     "StandIns",
     "abstention",
     "accuracies",
@@ -93,6 +98,8 @@ __all__ = [
     "output_perturbation_disagreement",
     "paired_shares",
     "pairwise_disagreement",
+    "pooled_decisions",
+    "pooled_worth",
     "positive_counts",
     "rashomon_capacity",
     "released_model_disagreement",
