@@ -26,7 +26,9 @@ def measured(name: str, mechanism: Any, models: int) -> tuple[float, float]:
     """Return mean accuracy and mean disagreement on the test part."""
     import seedscope as ss
 
-    ensemble = ss.train(ss.load(name), mechanism, grid=ss.Grid(models), records=ss.Records(probes=("test",)), jobs=1)
+    data, records = ss.load(name), ss.Records(probes=("test",))
+    scaling = ss.Standardised() if data.ranges else None  # as for the tables that come without public ranges
+    ensemble = ss.train(data, mechanism, grid=ss.Grid(models), records=records, scaling=scaling, jobs=1)
     found = ss.multiplicity.multiplicity(ensemble)
     return float(found.accuracy or 0.0), float(found.mean)
 

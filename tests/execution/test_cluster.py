@@ -171,11 +171,26 @@ def test_a_worker_killed_mid_run_changes_nothing(
     assert bits(found) == expected
 
 
+SPOILED = """
+import sys, threading, time
+
+def fail(*_):
+    raise OSError("this machine's disk is broken")
+
+def spoil():
+    while not hasattr(worker := sys.modules.get("seedscope.execution.worker"), "train_chunk"):
+        time.sleep(0.01)
+    worker.train_chunk = fail
+
+threading.Thread(target=spoil, daemon=True).start()
+"""
+
+
 def test_a_worker_that_fails_is_avoided_and_one_that_joins_late_gets_the_job(
     cluster: Cluster, expected: dict[str, bytes], call: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatch, "LOOK_EVERY", 0.0)
-    (cluster.folder / "sitecustomize.py").write_text("import sys; sys.modules['seedscope.training'] = None\n")
+    (cluster.folder / "sitecustomize.py").write_text(SPOILED)
     with monkeypatch.context() as patch:
         patch.setenv("PYTHONPATH", str(cluster.folder))
         cluster.add_worker()  # it can train nothing
@@ -215,7 +230,7 @@ def test_workers_keep_memory_that_they_free_though_dask_forbids_it() -> None:
     code = """
 import ctypes, resource
 import numpy as np
-from seedscope.cluster import keep_freed_memory
+from seedscope.execution.cluster import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -341,7 +356,7 @@ def test_the_command_says_in_one_sentence_that_a_cluster_cannot_be_reached(tmp_p
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     arguments = ["-m", "seedscope", "train", "--seeds", "4", "--cluster", address, "--store", str(tmp_path / "store")]
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 2
+    assert done.returncode == 6
     assert f"seedscope: cannot reach a Dask scheduler at {address}" in done.stderr
     assert "Traceback" not in done.stderr
 

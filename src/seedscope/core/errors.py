@@ -105,7 +105,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> SeedscopeErro
     names = [str(one) for one in known]
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    shown = ", ".join(names[:30]) + (", …" if len(names) > 30 else "")
+    shown = ", ".join(" ".join(one.split()) for one in names[:30]) + (", …" if len(names) > 30 else "")
     return SeedscopeError(f"unknown {kind} {str(name)[:200]!r}.{hint} Known: {shown}.")
 
 

@@ -143,6 +143,7 @@ class ClusterBackend(DaskDistributedBackend):  # type: ignore[misc]  # joblib ha
         except Exception:  # the scheduler has gone or is busy: the next look will tell
             return
         for address in silent:
+            self.client.rpc.remove(address)  # a result that is being fetched from there would never come
             warnings.warn(
                 f"the worker {address} has not been heard of for {SILENCE} s; its chunks are trained by others.",
                 SeedscopeWarning,
