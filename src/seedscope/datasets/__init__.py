@@ -5,7 +5,7 @@ already; each returns a `Dataset`.
 """
 
 from seedscope.datasets.arrays import from_arrays
-from seedscope.datasets.categories import few_valued, not_continuous
+from seedscope.datasets.categories import Category, category_columns, few_valued, not_continuous
 from seedscope.datasets.dataset import Dataset, Part
 from seedscope.datasets.dictionary import Dictionary, parse_dictionary, read_dictionary
 from seedscope.datasets.named.catalogue import Description, describe, fetch, load, names
@@ -27,6 +27,7 @@ from seedscope.datasets.tables import from_frame, read_table
 __all__ = [
     "MOST_ROWS",
     "Bounded",
+    "Category",
     "ColumnReading",
     "Dataset",
     "Description",
@@ -39,6 +40,7 @@ __all__ = [
     "Standardised",
     "TableError",
     "Unscaled",
+    "category_columns",
     "default_scaling",
     "describe",
     "fetch",

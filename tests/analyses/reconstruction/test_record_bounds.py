@@ -9,6 +9,7 @@ import scipy.special
 
 import seedscope as ss
 from seedscope.analyses import reconstruction as rc
+from seedscope.analyses.reconstruction.stepped_columns import Refits
 from seedscope.core.errors import SeedscopeError
 from seedscope.datasets import Dataset, FittedScaling, Part, Scaling, default_scaling, from_arrays
 from seedscope.datasets.categories import few_valued
@@ -78,11 +79,11 @@ def test_errors_in_own_units_equal_those_of_models_refitted_with_the_raw_feature
     assert found.features == ("age", "income")
 
 
-def test_the_record_bound_is_the_reciprocal_of_the_dfil_in_units_of_the_spreads() -> None:
+def test_the_record_bound_is_the_mean_of_its_features_bounds_in_units_of_the_spreads() -> None:
     data = patients()
     found = bounds_of(data, ss.OutputPerturbation(noise_scale=NOISE, l2=L2), private=["age", "income"])
     spreads = data.base.features[:, :2].std(axis=0)
-    slow = [2 / sum((spreads / row) ** 2) for row in found.feature_error_lower]
+    slow = [sum((row / spreads) ** 2) / 2 for row in found.feature_error_lower]  # all hold at once: BR Theorem 1
     np.testing.assert_allclose(found.error_lower, slow)
     assert found.worst.value == found.error_lower.min()
 
@@ -92,7 +93,9 @@ def test_rows_with_a_bound_of_their_own_agree_with_the_closed_form() -> None:
     found = bounds_of(data, ss.OutputPerturbation(noise_scale=NOISE, l2=L2))
     rows = data.base.features
     weights = minimiser(np.column_stack([rows, np.ones(len(rows))]), data.base.labels)
-    np.testing.assert_allclose(found.error_lower, 1 / rc.logistic_dfil(rows, data.base.labels, weights, L2, NOISE))
+    closed = rc.logistic_dfil(rows, data.base.labels, weights, L2, NOISE)
+    np.testing.assert_allclose((1 / found.feature_error_lower**2).mean(axis=1), closed)
+    assert np.all(found.error_lower >= 1 / closed)
     assert found.note == ""
 
 
@@ -112,6 +115,126 @@ def test_the_sentence_says_how_far_off_everybody_must_be() -> None:
     assert "(estimate, " in said  # the scaling is learned
     quiet = bounds_of(data, ss.OutputPerturbation(noise_scale=10.0, l2=L2)).sentence(record, "age")
     assert quiet.startswith("The model helps no unbiased attacker to know age")
+
+
+# --- values on a grid -----------------------------------------------------------------------------------------------
+
+
+def counted(seed: int, rows: int = 24) -> Dataset:
+    """A count of children and a measurement, with public ranges."""
+    draw = np.random.default_rng(seed)
+    kids, height = draw.integers(0, draw.integers(1, 9) + 1, rows), draw.normal(170, 10, rows)
+    kids[:2] = 0, 1  # both occur
+    labels = (kids + (height - 170) / 10 + draw.normal(size=rows) > 1).astype(int)
+    labels[:4] = 0, 1, 0, 1
+    part = Part(np.column_stack([kids, height]).astype(float), labels, np.arange(rows), np.arange(rows))
+    return Dataset("counted", part, part.take(slice(4)), ("kids", "height"), ("0", "1"), "drawn")
+
+
+def least_variance(shifts: np.ndarray, moves: np.ndarray) -> float:
+    """The variance of the best guess that is unbiased at the truth and these other values (Barankin: attained).
+
+    shifts [value]: how much larger than the truth; moves [value, weight]: how far they move the released mean, over σ.
+    """
+    gram = np.expm1(moves @ moves.T)
+    return float(shifts @ np.linalg.solve(gram, shifts))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_no_exactly_unbiased_guess_of_a_count_beats_what_is_proved(block: int) -> None:
+    """200 tables in all: guesses that are unbiased at a count and at the next ones, which Cramér–Rao does not cover."""
+    scaling = ss.Standardised(mean=(1.0, 170.0), deviation=(1.0, 10.0))
+    beaten, tightness = 0, []
+    for seed in range(50 * block, 50 * block + 50):
+        data = counted(seed)
+        noise = float(np.random.default_rng(seed).choice([0.05, 0.1, 0.3]))
+        mechanism = ss.OutputPerturbation(noise_scale=noise, l2=L2)
+        fitted = scaling.fit(data)
+        regression = mechanism.regression(data, fitted)
+        assert regression is not None
+        found = (
+            rc.record_bounds(data, mechanism, scaling, private=["kids"], regression=regression)
+            if not few_valued(data.base.features)[0]
+            else None
+        )
+        steps = np.arange(data.base.features[:, 0].max() + 1)
+        refits = Refits.of(
+            np.column_stack([fitted.apply(data.base.features), np.ones(24)]), data.base.labels.astype(float),
+            regression.weights, np.full(3, L2),
+        )  # fmt: skip
+        record = seed % 24
+        truth, others, moves = data.base.features[record, 0], [], []
+        for value in steps:
+            if abs(value - truth) == 1:
+                moved = data.base.features.copy()
+                moved[record, 0] = value
+                w = minimiser(np.column_stack([fitted.apply(moved), np.ones(24)]), data.base.labels)
+                others.append(value - truth)
+                moves.append((w - regression.weights) / noise)
+        exact = least_variance(np.array(others), np.array(moves))
+        for k in range(len(others)):
+            moved = data.base.features.copy()
+            moved[:, 0] += others[k]
+            far = refits.distances(np.column_stack([fitted.apply(moved), np.ones(24)]))[record]
+            true = np.linalg.norm(moves[k]) * noise
+            assert true * (1 - 1e-6) <= far
+            tightness.append(far / true)
+            proved = rc.grid_error_lower(1.0, np.array([far]), noise)[0] ** 2
+            assert proved <= exact * (1 + 1e-9)
+        if found is not None:
+            assert found.feature_error_lower[record, 0] ** 2 <= exact * (1 + 1e-9)
+            assert found.kind == "proved"
+            assert found.information is not None
+            beaten += bool(1 / found.information.value[record, 0] > exact)
+    assert np.median(tightness) < 1.2
+    assert beaten > 0 or block  # Cramér–Rao, which was called proved, is beaten
+
+
+def test_the_step_of_a_column_is_its_coarsest_grid() -> None:
+    draw = np.random.default_rng(0)
+    assert rc.value_step(np.array([10.0, 30.0, 70.0])) == 20
+    assert rc.value_step(draw.integers(0, 9, 100) / 8) == pytest.approx(1 / 8)
+    standardised = (draw.integers(0, 20, 100) - 9.3) / 5.77
+    assert rc.value_step(standardised) == pytest.approx(1 / 5.77)
+    assert rc.value_step(draw.normal(size=100)) == 0
+    assert rc.value_step(np.ones(5)) == 0
+
+
+def test_on_a_fine_grid_the_next_value_says_what_the_derivative_says() -> None:
+    data = patients(40)
+    rounded = np.round(data.base.features, 3)
+    fine = Dataset("fine", Part(rounded, *(getattr(data.base, one) for one in ("labels", "ids", "rows"))), data.test,
+                   NAMES, ("0", "1"), "drawn")  # fmt: skip
+    mechanism, scaling = ss.OutputPerturbation(noise_scale=NOISE, l2=L2), ss.Standardised()
+    found = bounds_of(fine, mechanism, scaling, private=["age"])
+    assert found.information is not None
+    assert found.steps is not None
+    assert found.steps[0] == pytest.approx(1e-3)
+    derivative = 1 / np.sqrt(found.information.value)
+    assert np.median(np.abs(found.feature_error_lower / derivative - 1)) < 0.02
+
+
+def test_categories_are_known_from_their_encoder_also_after_rows_are_scaled() -> None:
+    draw = np.random.default_rng(0)
+    sex, age = np.arange(80) % 2, draw.normal(2, 0.5, 80)
+    rows = np.column_stack([sex, 1 - sex, age])
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    data = from_arrays(rows, np.arange(80) // 2 % 2, feature_names=("sex=f", "sex=m", "age"), norm_bound=1.0)
+    assert len(np.unique(rows[:, 0])) > 30
+    found = bounds_of(data, ss.ObjectivePerturbation(1.0))
+    assert found.features == ("age",)
+    assert "2 of 3 features left out: categories" in found.note
+    with pytest.raises(SeedscopeError, match="feature 'sex=f' is a category"):
+        bounds_of(data, ss.ObjectivePerturbation(1.0), private=["sex=f"])
+
+
+def test_preprocessing_learned_from_the_rows_is_a_condition_also_with_public_ranges() -> None:
+    ranges = {"age": (-50.0, 150.0), "income": (-1e5, 2e5)}
+    found = bounds_of(patients(), ss.ObjectivePerturbation(0.5), ranges=ranges)
+    assert found.kind == "estimate"
+    assert "proved only if the scaling were public" in found.note
+    public = ss.Standardised(mean=(50.0, 3e4, 0.5), deviation=(12.0, 9e3, 0.5))
+    assert bounds_of(patients(), ss.ObjectivePerturbation(0.5), public, ranges=ranges).kind == "proved"
 
 
 # --- from the mechanism alone --------------------------------------------------------------------------------------

@@ -35,10 +35,13 @@ from seedscope.analyses.reconstruction.record_bounds import (
     record_bounds,
     replace_one_rdp,
 )
+from seedscope.analyses.reconstruction.stepped_columns import grid_error_lower, information_on_grid, value_step
+from seedscope.analyses.reconstruction.tilted_information import FeatureInformation, tilted_feature_information
 
 __all__ = [
     "SMOOTH_CLIPPING_BOUND",
     "AttackErrors",
+    "FeatureInformation",
     "Leakage",
     "RecordBounds",
     "amplification_estimate",
@@ -53,6 +56,8 @@ __all__ = [
     "fisher_error_lower",
     "fisher_matrix_error_lower",
     "gaussian_rdp",
+    "grid_error_lower",
+    "information_on_grid",
     "logistic_dfil",
     "logistic_feature_information",
     "logistic_fisher_information",
@@ -65,5 +70,7 @@ __all__ = [
     "reconstruction_success_upper",
     "record_bounds",
     "replace_one_rdp",
+    "tilted_feature_information",
     "training_leakage",
+    "value_step",
 ]

@@ -1,8 +1,9 @@
 """What an attacker can at best learn of each person in a data set, feature by feature, in the features' own units.
 
-For output-perturbed logistic regression the Fisher information is in closed form, person by person. For objective
-perturbation and DP-SGD the bound follows from the mechanism alone and is the same for everybody; what DP-SGD revealed
-of each record is recorded while it trains (`training_leakage`).
+For output-perturbed logistic regression the Fisher information is in closed form, person by person; for objective
+perturbation it is a mean over models that were trained (`released`), an estimate beside the proved bound that follows
+from the mechanism alone and is the same for everybody. What DP-SGD revealed of each record is recorded while it trains
+(`training_leakage`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,27 @@ from numpy.typing import ArrayLike
 
 from seedscope.analyses.reconstruction.error_bounds import feature_error_lower, rdp_feature_error_lower
 from seedscope.analyses.reconstruction.logistic import logistic_feature_information
+from seedscope.analyses.reconstruction.stepped_columns import (
+    Refits,
+    grid_error_lower,
+    information_on_grid,
+    value_step,
+)
+from seedscope.analyses.reconstruction.tilted_information import FeatureInformation, tilted_feature_information
 from seedscope.core import Kind, Number, require, unknown_name
-from seedscope.datasets import Dataset, FittedScaling, Scaling, default_scaling, few_valued, not_continuous
-from seedscope.mechanisms import Conditions, Mechanism, NoisyRegression
+from seedscope.datasets import (
+    Dataset,
+    FittedScaling,
+    Scaling,
+    category_columns,
+    default_scaling,
+    few_valued,
+    not_continuous,
+)
+from seedscope.mechanisms import Conditions, Mechanism, NoisyObjective, NoisyRegression
 
+_SHARES = (0.0, 0.01, 0.1)  # of the spread: a bound from any other possible value holds, the best of these is taken
+_TOLERANCE = 1e-6  # of a grid's step
 Ranges = Mapping[str, tuple[float, float]] | tuple[float, float]
 
 
@@ -30,6 +48,8 @@ class RecordBounds:
     `feature_error_lower` [record, feature] is root mean squared, in each feature's own units; `spreads` are the
     features' standard deviations, the error of always guessing the mean: a bound above says that the model is of no use
     to the attacker. `units` measure the features in `error_lower`. Records are those models are trained on, in order.
+    `information` is each record's own Fisher information about the features in their own units, where it is known.
+    `steps` are those of features whose values lie on a grid, 0 for the others.
     """
 
     ids: np.ndarray
@@ -39,13 +59,53 @@ class RecordBounds:
     units: np.ndarray
     kind: Kind
     note: str = ""
+    information: FeatureInformation | None = None
+    steps: np.ndarray | None = None
 
     @property
     def error_lower(self) -> np.ndarray:
-        """The least mean squared error over the features in their `units`, [record]: the reciprocal of the dFIL."""
-        with np.errstate(divide="ignore"):
-            error: np.ndarray = 1 / ((self.units / self.feature_error_lower) ** 2).mean(axis=1)
-            return error
+        """The least mean squared error over the features in their `units`, [record].
+
+        All features' bounds hold at once, so their mean bounds the mean error (BR Theorem 1).
+        """
+        error: np.ndarray = ((self.feature_error_lower / self.units) ** 2).mean(axis=1)
+        return error
+
+    @property
+    def personal_error(self) -> np.ndarray | None:
+        """The least error about each feature by the record's own information, an estimate; None where it is unknown.
+
+        In own units [record, feature]: 1/√I, and on a grid of step h the root of h²/(e^{h²I} − 1).
+        """
+        if self.information is None:
+            return None
+        steps = np.zeros(len(self.features)) if self.steps is None else self.steps
+        error: np.ndarray = np.sqrt(information_on_grid(self.information.value, steps))
+        return error
+
+    @property
+    def uncertainty_left(self) -> np.ndarray | None:
+        """The share of the uncertainty about each feature that the model leaves to any attacker [record, feature].
+
+        1/(1 + τ²I) of the variance τ² of a population prior (van Trees), biased or not: 1 if the model tells nothing,
+        0 if it tells the value. An estimate: τ is the data's spread, and I the information at the record.
+        """
+        return None if self.information is None else self._left(self.information.value)
+
+    @property
+    def left(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """The share of uncertainty left, averaged over the features [record], with its least and largest value."""
+        found = self.information
+        if found is None:
+            return None
+        mean, lower, upper = (self._left(one).mean(axis=1) for one in (found.value, found.upper, found.lower))
+        return mean, lower, upper
+
+    def _left(self, information: np.ndarray) -> np.ndarray:
+        """Return 1/(1 + τ²I) of the features that vary."""
+        vary = self.spreads > 0
+        left: np.ndarray = 1 / (1 + (self.spreads**2 * information)[:, vary])
+        return left
 
     @property
     def worst(self) -> Number:
@@ -83,6 +143,7 @@ def record_bounds(
     private: Sequence[str | int] | None = None,
     ranges: Ranges | None = None,
     regression: NoisyRegression | None = None,
+    released: ArrayLike | None = None,
 ) -> RecordBounds:
     """Return how well any unbiased attacker can at best know each feature of each training record.
 
@@ -90,11 +151,13 @@ def record_bounds(
         data: whose training rows are protected, features in their own units.
         mechanism: one with a proved guarantee; from its divergence follows a bound that is the same for everybody.
         scaling: how features are scaled before training; the default is that of `train`.
-        private: names or numbers of the features that the attacker does not know; by default all that are continuous.
+        private: names or numbers of the features that the attacker does not know; by default all that are no category.
         ranges: least and largest possible value of each private feature by name, or one pair for all: public knowledge,
             which bounds from the divergence need. Ranges of the data in their place make the bound an *estimate*.
         regression: of a mechanism that has one, `mechanism.regression(data, scaling.fit(data))`: with it the bound is
-            from the Fisher information, record by record.
+            from the Fisher information, record by record; where values lie on a grid, from the next one.
+        released: weights [model, weight] of models trained by objective perturbation, the bias last: with them each
+            record has its own `information`, an estimate.
 
     >>> import seedscope as ss
     >>> data, mechanism = ss.load("breast-cancer"), ss.OutputPerturbation(noise_scale=0.002)
@@ -108,23 +171,30 @@ def record_bounds(
     BR Theorems 1 and 2, coordinate by coordinate.
     """
     fitted = (scaling or default_scaling(data)).fit(data)
+    conditions = Conditions.of(data, fitted)
     columns, left_out = _private_columns(data, private)
     values = _flat(data.base.features)[:, columns].astype(float)
-    exact, notes = None, []
-    if regression is not None:
-        exact, notes = _from_information(data, regression, fitted, columns), _learned(fitted)
+    steps = np.array([value_step(one) for one in values.T])
     ends, public = _ends(data, columns, values, _public_ranges(data, columns) if ranges is None else ranges)
+    information = exact = None
+    if regression is not None:
+        information = FeatureInformation.exact(_information_of(data, regression, fitted, columns))
+        exact = feature_error_lower(information.value)
+        _put_on_grid(exact, data, regression, fitted, columns, steps, ends)
+    elif released is not None and (objective := mechanism.noisy_objective(conditions)) is not None:
+        information = _sampled_information(data, objective, np.asarray(released, float), fitted, columns)
     if exact is None or public:
-        divergence = mechanism.order_two(Conditions.of(data, fitted))
-        everybody = np.broadcast_to(rdp_feature_error_lower(divergence, ends[1] - ends[0]), values.shape)
-        exact = everybody if exact is None else np.maximum(exact, everybody)
-    kind: Kind = "proved" if (regression is not None or public) and not fitted.learned else "estimate"
+        everybody = rdp_feature_error_lower(mechanism.order_two(conditions), _diameters(ends, steps))
+        exact = np.broadcast_to(everybody, values.shape) if exact is None else np.maximum(exact, everybody)
+    notes = _learned(conditions)
     if regression is None and not public:
         notes = [*notes, "ranges of the features taken from the data"]
+    kind: Kind = "proved" if (regression is not None or public) and not conditions.learned else "estimate"
     spreads = values.std(axis=0)
     units = np.where(spreads > 0, spreads, 1.0) if fitted.learned else np.ones(len(columns))
     names = tuple(data.feature_names[j] for j in columns)
-    return RecordBounds(data.base.ids, names, exact, spreads, units, kind, "; ".join([*notes, *left_out]))
+    said = "; ".join([*notes, *left_out])
+    return RecordBounds(data.base.ids, names, exact, spreads, units, kind, said, information, steps)
 
 
 def replace_one_rdp(mechanism: Mechanism, conditions: Conditions) -> float:
@@ -158,39 +228,115 @@ def mechanism_success_upper(prior: ArrayLike, mechanism: Mechanism, conditions: 
     return mechanism.success_upper(kappa, conditions)
 
 
-def _from_information(
+def _information_of(
     data: Dataset, regression: NoisyRegression, fitted: FittedScaling, columns: np.ndarray
 ) -> np.ndarray:
-    """Return the least errors [record, private column] from the Fisher information at the minimiser, in own units."""
-    raw, labels = _flat(data.base.features), data.base.labels
+    """Return the Fisher information [record, private column] at the minimiser, in own units."""
     rows = _flat(fitted.apply(data.base.features)).astype(float)
-    deviations = np.broadcast_to(fitted.deviation, raw.shape[1]) if data.features.ndim == 2 else np.ones(raw.shape[1])
-    lengths = np.linalg.norm(_unshortened(raw, fitted) if data.features.ndim == 2 else rows, axis=1)
     information = logistic_feature_information(
-        rows, labels, regression.weights, regression.l2, regression.noise_scale, columns, lengths
-    )
-    return feature_error_lower(information, deviations[columns])
+        rows, data.base.labels, regression.weights, regression.l2, regression.noise_scale, columns,
+        _lengths(data, fitted, rows),
+    )  # fmt: skip
+    own: np.ndarray = information / _deviations(data, fitted)[columns] ** 2
+    return own
+
+
+def _sampled_information(
+    data: Dataset, objective: NoisyObjective, released: np.ndarray, fitted: FittedScaling, columns: np.ndarray
+) -> FeatureInformation:
+    """Return the Fisher information [record, private column] under a random tilt, in own units."""
+    rows = _flat(fitted.apply(data.base.features)).astype(float)
+    require(data.classes == 2, f"a record's own information is for two classes, the data have {data.classes}.")
+    found = tilted_feature_information(
+        rows, data.base.labels, released, objective.penalties(rows.shape[1] + 1), objective.law, objective.scale,
+        columns, _lengths(data, fitted, rows),
+    )  # fmt: skip
+    return found.per_unit(1 / _deviations(data, fitted)[columns])
+
+
+def _put_on_grid(
+    errors: np.ndarray,
+    data: Dataset,
+    regression: NoisyRegression,
+    fitted: FittedScaling,
+    columns: np.ndarray,
+    steps: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """Write into `errors` what is proved of columns on a grid: from the next value on either side that is possible."""
+    if data.features.ndim != 2 or not steps.any():
+        return
+    raw = np.asarray(data.base.features, float)
+    penalty = np.full(raw.shape[1] + 1, regression.l2)
+    refits = Refits.of(_with_bias(fitted.apply(raw)), data.base.labels.astype(float), regression.weights, penalty)
+    for k in np.flatnonzero(steps):
+        found = np.zeros(len(raw))
+        for shift in _shifts(steps[k], raw[:, columns[k]].std()):
+            moved = raw.copy()
+            moved[:, columns[k]] += shift
+            far = refits.distances(_with_bias(fitted.apply(moved)))
+            beyond = _TOLERANCE * steps[k]
+            possible = (moved[:, columns[k]] >= ends[0][k] - beyond) & (moved[:, columns[k]] <= ends[1][k] + beyond)
+            found = np.where(
+                possible, np.maximum(found, grid_error_lower(abs(shift), far, regression.noise_scale)), found
+            )
+        errors[:, k] = found
+
+
+def _shifts(step: float, spread: float) -> list[float]:
+    """Return by how much a value is moved, both ways: to the next one, and where the grid is fine some further."""
+    multiples = sorted({max(1, round(share * spread / step)) for share in _SHARES})
+    return [sign * multiple * step for multiple in multiples for sign in (1, -1)]
+
+
+def _with_bias(rows: np.ndarray) -> np.ndarray:
+    """Return rows with a last column of ones."""
+    return np.column_stack([rows, np.ones(len(rows))])
+
+
+def _diameters(ends: tuple[np.ndarray, np.ndarray], steps: np.ndarray) -> np.ndarray:
+    """Return the ranges' lengths; on a grid that an end is not on, twice the largest distance that surely is."""
+    lengths = ends[1] - ends[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        turns = lengths / steps
+        whole = np.abs(turns - np.round(turns)) < _TOLERANCE
+        inside = 2 * np.floor(turns / 2) * steps
+    return np.where((steps > 0) & ~whole, inside, lengths)
+
+
+def _lengths(data: Dataset, fitted: FittedScaling, rows: np.ndarray) -> np.ndarray:
+    """Return the rows' norms before they were shortened."""
+    table = data.features.ndim == 2
+    lengths: np.ndarray = np.linalg.norm(_unshortened(_flat(data.base.features), fitted) if table else rows, axis=1)
+    return np.maximum(lengths, np.linalg.norm(rows, axis=1))
+
+
+def _deviations(data: Dataset, fitted: FittedScaling) -> np.ndarray:
+    """Return how many own units make one of each scaled feature."""
+    count = int(np.prod(data.features.shape[1:]))
+    return np.broadcast_to(fitted.deviation, count) if data.features.ndim == 2 else np.ones(count)
 
 
 def _unshortened(raw: np.ndarray, fitted: FittedScaling) -> np.ndarray:
     """Return the scaled rows before they are shortened to the norm bound."""
-    unshortened: np.ndarray = (raw.astype(float) - fitted.mean) / fitted.deviation
+    within = raw.astype(float) if fitted.lower is None else np.clip(raw.astype(float), fitted.lower, fitted.upper)
+    unshortened: np.ndarray = (within - fitted.mean) / fitted.deviation
     return unshortened
 
 
 def _private_columns(data: Dataset, private: Sequence[str | int] | None) -> tuple[np.ndarray, list[str]]:
     """Return the private columns' numbers, and by default what was left out of them; a named category is an error."""
     values, names = _flat(data.base.features), data.feature_names
-    rare = {} if data.features.ndim > 2 else {"least_share": 0.0}  # a table's rare category is one all the same
+    encoded = [j for one in category_columns(data) for j in one.columns]
+    categories = few_valued(values) if data.features.ndim > 2 else np.isin(np.arange(len(names)), encoded)
     if private is None:
-        categories = few_valued(values, **rare)
         require(not categories.all(), "no feature is continuous; see mechanism_success_upper for categories.")
         count = int(categories.sum())
         return np.flatnonzero(~categories), [f"{count} of {len(names)} features left out: categories"] if count else []
     require(len(private) > 0, "private must name at least one feature.")
     columns = np.array([_column(one, names) for one in private])
     require(len(set(columns.tolist())) == len(columns), "private must name each feature once.")
-    found = columns[few_valued(values[:, columns], **rare)]
+    found = columns[categories[columns]]
     if len(found):
         raise not_continuous(f"feature {names[found[0]]!r}", values[:, found[0]])
     return columns, []
@@ -234,9 +380,10 @@ def _ends(
     return (low, high), len(ranges) == len(columns)
 
 
-def _learned(fitted: FittedScaling) -> list[str]:
-    """Return the condition that scaling learned from the data puts on a proof."""
-    return ["proved only if the scaling were public"] if fitted.learned else []
+def _learned(conditions: Conditions) -> list[str]:
+    """Return the condition that preprocessing learned from the data puts on a proof."""
+    learned = conditions.learned
+    return [f"proved only if {' and '.join(learned)} were public"] if learned else []
 
 
 def _flat(features: Any) -> np.ndarray:
