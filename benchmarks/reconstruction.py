@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 RECORDS, PIXELS = 12_665, 784
 L2, NOISE = 1e-2, 1e-5
 TRIALS, LOOPED = 10_000, 5
+MODELS = 500
 BATCH, STEPS, DIRECTIONS = 128, 20, 16
 
 
@@ -124,6 +125,21 @@ def exact_factor() -> float:
     return 1000 * seconds(lambda: ss.reconstruction.amplification_exact(0.01, 0.02))
 
 
+def objective_information() -> float:
+    """Return seconds of everybody's Fisher information under objective perturbation: adult's size × 500 models."""
+    import seedscope as ss
+
+    if os.environ.get("SEEDSCOPE_DATA"):
+        data = ss.load("adult")
+        rows, labels = data.base.features, data.base.labels
+    else:
+        draw = np.random.default_rng(0)
+        rows, labels = draw.normal(size=(29_305, 100)) / 10, draw.integers(0, 2, 29_305)
+    weights = np.random.default_rng(1).normal(size=(MODELS, rows.shape[1] + 1))
+    information = ss.reconstruction.tilted_feature_information
+    return seconds(lambda: information(rows, labels, weights, 50.0, "gaussian", 10.0), repeats=1)
+
+
 def deviation() -> float:
     """Return the relative standard deviation of a trace summed over 100 steps with one direction each."""
     import jax
@@ -177,5 +193,7 @@ def main() -> None:
     report("DP-SGD step of BR's network with Fisher traces", found["traced"], found["plain"], "s", "at most 3.5×")
     kappa = in_fresh_process("benchmarks.reconstruction", "exact_factor", threads=1)
     report("exact κ of one setting", kappa, unit="ms", goal="50 ms")
+    taken = in_fresh_process("benchmarks.reconstruction", "objective_information")
+    report("Fisher information of all adult people × 500 models", taken, unit="s", goal="60 s")
     spread = in_fresh_process("benchmarks.reconstruction", "deviation", threads=1)
     report("relative deviation of a trace summed over 100 steps", spread, goal="at most 0.05")

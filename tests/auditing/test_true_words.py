@@ -14,7 +14,7 @@ from seedscope.analyses.membership import MembershipTests, likelihood_ratio_test
 from seedscope.analyses.reconstruction import record_bounds
 from seedscope.auditing.audit import audit
 from seedscope.auditing.groups import group_accuracy
-from seedscope.auditing.records import bayes_error, standardised_error
+from seedscope.auditing.records import standardised_error
 from seedscope.auditing.sandwich import make_sandwich
 from seedscope.auditing.words import GLOSSARY, guarantee_meaning
 from tests.helpers.present import present
@@ -67,15 +67,18 @@ def test_a_guess_that_starts_from_the_average_beats_the_bound_on_unbiased_guesse
     assert bayes == pytest.approx(1 / (1 / noise**2 + 1), rel=0.02)
 
 
-def test_the_bayes_form_is_below_one_and_below_the_unbiased_bound() -> None:
+def test_the_share_left_is_van_trees_and_below_the_unbiased_bound() -> None:
     data, mechanism = ss.load("breast-cancer"), ss.OutputPerturbation(noise_scale=0.002)
-    bounds = record_bounds(data, mechanism, regression=mechanism.regression(data, ss.Standardised().fit(data)))
-    bayes, unbiased = bayes_error(bounds), standardised_error(bounds)
-    assert (bayes < 1).all()
-    assert (bayes >= unbiased / (1 + unbiased) - 1e-12).all()
-    slow = [[1 / ((s / e) ** 2 + 1) for s, e in zip(bounds.spreads, row, strict=True)] for row in
-            bounds.feature_error_lower[:3]]  # fmt: skip
-    np.testing.assert_allclose(bayes[:3], np.mean(slow, axis=1))
+    regression = mechanism.regression(data, ss.Standardised().fit(data))
+    bounds = record_bounds(data, mechanism, ss.Standardised(), regression=regression)
+    assert bounds.left is not None
+    assert bounds.information is not None
+    left = bounds.left[0]
+    assert ((left > 0) & (left < 1)).all()
+    assert (left <= standardised_error(bounds)).all()
+    slow = [[1 / (s**2 * i + 1) for s, i in zip(bounds.spreads, row, strict=True)] for row in
+            bounds.information.value[:3]]  # fmt: skip
+    np.testing.assert_allclose(left[:3], np.mean(slow, axis=1))
 
 
 @pytest.mark.parametrize(("people", "accuracy"), [(10, 0.95), (10, 0.7), (25, 0.9), (60, 0.55)])

@@ -291,6 +291,7 @@ def _level(level: Level) -> dict[str, Any]:
         "intrinsic": None if intrinsic is None else _intrinsic(intrinsic),
         "sandwich": _sandwich(level),
         "everybody": _everybody(level),
+        "reconstruction": None if level.reconstruction is None else level.reconstruction.as_dict(),
         "trade_off": _trade_off(level),
         "roc": _roc(level),
     }
@@ -409,7 +410,7 @@ def _kinds(audit: Audit) -> dict[str, Any]:
         "membership_advantage": {"kind": "estimate"},
         "advantage": _advantage_kind(audit),
         "reconstruction": {"kind": "proved"} if found is None else {"kind": found.kind, "note": found.note},
-        "reconstruction_bayes": {"kind": "estimate", "note": "1/(I + 1/τ²) with the data's spread as τ"},
+        "uncertainty_left": _left_kind(audit),
     }
 
 
@@ -418,6 +419,14 @@ def _disagreement_note(audit: Audit) -> str:
     trained = any(len(level.trained) for level in audit.levels)
     inside = "; of training people by models that have them, unless they were attacked" if trained else ""
     return f"for all people of a part at once{inside}"
+
+
+def _left_kind(audit: Audit) -> dict[str, Any]:
+    """Return of which kind the shares of uncertainty left are."""
+    found = next((level.reconstruction for level in audit.levels if level.reconstruction), None)
+    note = "no attacker, biased or not, who starts from the population's spread"
+    confidence = None if found is None else found.confidence
+    return {"kind": "estimate", "note": note} | ({} if confidence is None else {"confidence": confidence})
 
 
 def _upper_kind(audit: Audit) -> dict[str, Any]:

@@ -24,7 +24,8 @@ DECISIONS = {
 UPPER = ("epsilon_upper", "epsilon_statistical", "epsilon_estimate")  # proved for anybody; each person's own
 ATTACKS = {"epsilon_lower": "epsilon_lower_together", "membership_advantage": "advantage"}
 BEST_ATTACK = ("advantage", "advantage_lower", "advantage_upper")  # of the best possible attack, for all at once
-RECONSTRUCTION = ("reconstruction", "reconstruction_bayes")  # of unbiased guesses; of any that know the average
+LEFT = ("uncertainty_left", "uncertainty_left_lower", "uncertainty_left_upper")  # to any attacker
+RECONSTRUCTION = ("reconstruction", *LEFT)  # the first of unbiased guesses
 RANKED = {  # column: whether its largest value, or its smallest, has rank 1: the most exposed person's
     "disagreement": True,
     "membership_advantage": True,
@@ -32,6 +33,7 @@ RANKED = {  # column: whether its largest value, or its smallest, has rank 1: th
     "epsilon_estimate": True,
     "advantage": True,
     "reconstruction": False,
+    "uncertainty_left": False,
 }
 SHOWN = 5000
 EXTREMES = 200  # of each kind, shown whatever the rest
@@ -60,8 +62,8 @@ def columns(level: Level) -> dict[str, np.ndarray]:
         found[name][level.privacy_loss.people] = getattr(level.privacy_loss, name)  # type: ignore[union-attr]
     if level.reconstruction is not None:
         found["reconstruction"][level.reconstruction.people] = level.reconstruction.error_lower
-        if level.reconstruction.error_bayes is not None:
-            found["reconstruction_bayes"][level.reconstruction.people] = level.reconstruction.error_bayes
+        for name, values in zip(LEFT, level.reconstruction.left or (), strict=False):
+            found[name][level.reconstruction.people] = values
     return found | {rank_name(name): _ranks(found[name], largest) for name, largest in RANKED.items()}
 
 

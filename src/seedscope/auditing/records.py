@@ -2,63 +2,204 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from seedscope.analyses.reconstruction import RecordBounds, record_bounds
-from seedscope.core import Kind, require
-from seedscope.datasets import Dataset, Part
+from seedscope.analyses.reconstruction import (
+    Leakage,
+    RecordBounds,
+    mechanism_success_upper,
+    record_bounds,
+    training_leakage,
+)
+from seedscope.core import BASE, Kind, Number, number_or_none, require
+from seedscope.datasets import Category, Dataset, FittedScaling, Part, category_columns
 from seedscope.storage import Ensemble
+
+NOBODY = np.zeros(0, int)
+LEAST_MODELS, MODELS = 20, 500  # of the base, from which a person's own information is estimated
+SHOWN_COLUMNS = 30  # of categories in a report
+SAMPLED = "from the trained models' own density"
+RECORDED = "from what was recorded while training; the mean over features, at the least"
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """The chance to guess a category: without the model (that of its most frequent level), and at most with it."""
+
+    column: str
+    level: str
+    prior: float
+    at_most: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the chances as plain values."""
+        return {"column": self.column, "level": self.level, "prior": self.prior, "at_most": self.at_most}
 
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """The least mean squared error of an unbiased guess of a record, features in standard deviations [person].
+    """What is left to an attacker who knows everything but one record; features in standard deviations.
 
-    `error_bayes` is that of a guess which starts from the average, where Fisher information gives it: an estimate.
+    `everybody` is the least mean squared error of an unbiased guess of anybody's record, where that is the same for
+    all. `error_lower` is each person's own, `left` the share of the uncertainty about their features that the model
+    leaves to any attacker, biased or not, with its least and largest value [person]; `people` are their places.
+    `guesses` are about categories, of which squared error says nothing.
     """
 
     people: np.ndarray
     error_lower: np.ndarray
-    error_bayes: np.ndarray | None
+    left: tuple[np.ndarray, np.ndarray, np.ndarray] | None
+    everybody: Number | None
     kind: Kind
     note: str
+    confidence: float | None = None
+    guesses: tuple[Guess, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what is said once for the level, as plain values."""
+        return {
+            "people": len(self.people),
+            "everybody": number_or_none(self.everybody),
+            "left_smallest": number_or_none(self._left_of(np.argmin)),
+            "left_median": number_or_none(self._left_of(lambda left: np.argsort(left)[len(left) // 2])),
+            "guesses": [one.as_dict() for one in self.guesses],
+            "note": self.note,
+        }
+
+    def _left_of(self, chosen: Any) -> Number | None:
+        """Return the share left of one person, chosen by the shares."""
+        if self.left is None or not len(self.people):
+            return None
+        place = int(chosen(self.left[0]))
+        value, lower, upper = (float(one[place]) for one in self.left)
+        if self.confidence is None:
+            return Number(value, "estimate")
+        return Number(value, "estimate", lower, upper, self.confidence)
 
 
 def reconstruction(ensemble: Ensemble, data: Dataset | None) -> Reconstruction:
-    """Return the bound for everybody trained on; an error says why there is none."""
+    """Return the bounds for everybody trained on; an error says why there are none."""
     guarantee = ensemble.guarantee
     require(guarantee.epsilon is not None, f"no bound is proved: {guarantee.reason}")
     require(data is not None, "it needs the rows themselves; give audit(…, data=…).")
     assert data is not None
-    mechanism, scaling = ensemble.mechanism, ensemble.scaling
-    regression = mechanism.regression(data, scaling.fit(data))
-    found = record_bounds(data, mechanism, scaling, regression=regression)
-    bayes = None if regression is None else bayes_error(found)
-    return Reconstruction(person_places(data), standardised_error(found), bayes, found.kind, found.note)
+    guesses = category_guesses(ensemble, data)
+    encoded = {column for one in category_columns(data) for column in one.columns}
+    if len(encoded) == len(data.feature_names):
+        return Reconstruction(NOBODY, np.zeros(0), None, None, "proved", "every feature is a category", None, guesses)
+    return replace(_of_features(ensemble, data), guesses=guesses)
+
+
+def _of_features(ensemble: Ensemble, data: Dataset) -> Reconstruction:
+    """Return what is known about features that are numbers: everybody's bound, and each person's own where there is."""
+    mechanism, fitted = ensemble.mechanism, ensemble.scaling.fit(data)
+    regression = mechanism.regression(data, fitted)
+    released = _released(ensemble, data)
+    found = record_bounds(data, mechanism, ensemble.scaling, regression=regression, released=released)
+    places, everybody = person_places(data), same_for_all(found)
+    if regression is not None:
+        return Reconstruction(places, standardised_error(found), found.left, None, found.kind, found.note)
+    if found.information is not None:
+        note, confidence = "; ".join(filter(None, [SAMPLED, found.note])), found.information.confidence
+        return Reconstruction(places, personal_error(found), found.left, everybody, "estimate", note, confidence)
+    if "fisher_traces" in ensemble.dataset:
+        return _recorded(ensemble, data, fitted, everybody)
+    return Reconstruction(NOBODY, np.zeros(0), None, everybody, found.kind, found.note)
+
+
+def _recorded(ensemble: Ensemble, data: Dataset, fitted: FittedScaling, everybody: Number | None) -> Reconstruction:
+    """Return it from Fisher traces that DP-SGD recorded; the largest ratio of units puts them on the safe side."""
+    leakage = training_leakage(ensemble, "exact")
+    values = np.asarray(data.base.features, float).reshape(len(data.base), -1)
+    units = values.std(axis=0) / np.broadcast_to(fitted.deviation, values.shape[1])
+    widest = float((units[private_columns(ensemble)] ** 2).max())
+    mean, lower, upper = (_mean_left(leakage, widest, trace) for trace in _traces(leakage))
+    people, note = ensemble.dataset["traced_person"].values, f"{RECORDED}; {leakage.note}"
+    errors = leakage.error_lower / widest
+    return Reconstruction(
+        people, errors, (mean, lower, upper), everybody, "estimate", note, leakage.confidence
+    )  # fmt: skip
+
+
+def private_columns(ensemble: Ensemble) -> np.ndarray:
+    """Return the columns that Fisher traces are about."""
+    named = ensemble.description.records.get("private")
+    return np.arange(int(np.prod(ensemble.description.data.shape))) if named is None else np.array(named, int)
+
+
+def _traces(leakage: Leakage) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return traces with those that give the least and the largest share left."""
+    upper = leakage.trace if leakage.trace_upper is None else leakage.trace_upper
+    lower = leakage.trace if leakage.trace_lower is None else leakage.trace_lower
+    return leakage.trace, upper, lower
+
+
+def _mean_left(leakage: Leakage, widest: float, trace: np.ndarray) -> np.ndarray:
+    """Return 1/(1 + mean τ²I), which is at most the mean over features of 1/(1 + τ²I)."""
+    left: np.ndarray = 1 / (1 + widest * trace / leakage.dimension)
+    return left
+
+
+def _released(ensemble: Ensemble, data: Dataset) -> np.ndarray | None:
+    """Return weights [model, weight] of the base's models, where their density is known."""
+    objective = ensemble.mechanism.noisy_objective(ensemble.description.conditions)
+    if objective is None or data.classes != 2 or "weights" not in ensemble.dataset:
+        return None
+    weights = ensemble.dataset["weights"].sel(neighbour=BASE).isel(init=-1)
+    last = weights.isel(step=-1) if "step" in weights.dims else weights
+    chosen: np.ndarray = last.isel(seed=slice(MODELS)).values
+    return chosen if len(chosen) >= LEAST_MODELS else None
+
+
+def category_guesses(ensemble: Ensemble, data: Dataset) -> tuple[Guess, ...]:
+    """Return for each category the chance to guess it right: its most frequent level's, and at most with the model."""
+    categories = category_columns(data)[:SHOWN_COLUMNS]
+    if not categories:
+        return ()
+    shares = [level_shares(data, one) for one in categories]
+    priors = np.array([one.max() for one in shares])
+    at_most = mechanism_success_upper(priors, ensemble.mechanism, ensemble.description.conditions)
+    return tuple(
+        Guess(one.name, one.levels[int(share.argmax())], float(share.max()), float(most))
+        for one, share, most in zip(categories, shares, at_most, strict=True)
+    )
+
+
+def level_shares(data: Dataset, category: Category) -> np.ndarray:
+    """Return how frequent each level of a category is among the rows that models are trained on."""
+    codes = category.codes(np.asarray(data.base.features))
+    shares: np.ndarray = np.bincount(codes, minlength=len(category.levels)) / len(codes)
+    return shares
+
+
+def same_for_all(bounds: RecordBounds) -> Number | None:
+    """Return the least mean squared error about anybody's record, features in standard deviations."""
+    errors = standardised_error(bounds)
+    return Number(float(errors.min()), bounds.kind, note=bounds.note) if len(errors) else None
 
 
 def standardised_error(bounds: RecordBounds) -> np.ndarray:
     """Return the least mean squared error about each record, features measured by their standard deviations.
 
-    The harmonic mean over features, as the Fisher information has it: never above the mean of their own bounds.
+    The mean over features: all features' bounds hold at once.
     """
+    return _in_deviations(bounds, bounds.feature_error_lower)
+
+
+def personal_error(bounds: RecordBounds) -> np.ndarray:
+    """Return the same by each record's own information, an estimate."""
+    own = bounds.personal_error
+    assert own is not None  # asked for only where it is known
+    return _in_deviations(bounds, own)
+
+
+def _in_deviations(bounds: RecordBounds, errors: np.ndarray) -> np.ndarray:
+    """Return the mean squared errors over the features that vary, in their standard deviations."""
     vary = bounds.spreads > 0
-    with np.errstate(divide="ignore"):
-        error: np.ndarray = 1 / ((bounds.spreads[vary] / bounds.feature_error_lower[:, vary]) ** 2).mean(axis=1)
-        return error
-
-
-def bayes_error(bounds: RecordBounds) -> np.ndarray:
-    """Return the least mean squared error of any guess whose prior is as wide as the data, features in deviations.
-
-    The van Trees inequality, feature by feature: 1/(I + 1/τ²), τ the feature's standard deviation and I its Fisher
-    information. It presumes a Gaussian-like prior, and the same information around the record as at it: an estimate.
-    """
-    vary = bounds.spreads > 0
-    information = (bounds.spreads[vary] / bounds.feature_error_lower[:, vary]) ** 2
-    error: np.ndarray = (1 / (information + 1)).mean(axis=1)
+    error: np.ndarray = ((errors[:, vary] / bounds.spreads[vary]) ** 2).mean(axis=1)
     return error
 
 

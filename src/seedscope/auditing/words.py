@@ -36,9 +36,13 @@ GLOSSARY = {
     "sandwich": "Both sides of privacy together: what an attack proves from below, what accounting says from above. If "
     "they cross, the training does not do what its accounting assumes.",
     "ceiling": "The most that this many held-out seeds can prove, were the attack never wrong.",
-    "reconstruction error": "The least mean squared error e of an unbiased guess of a person's features, each in "
-    "standard deviations. Guessing the average has 1, but is not unbiased: who starts from the average and uses the "
-    "model too may reach 1/(1/e + 1), which is below 1 whatever e is.",
+    "reconstruction error": "The least mean squared error of an unbiased guess of a person's features, each in "
+    "standard deviations, averaged over them. Guessing the average has 1, but is not unbiased.",
+    "uncertainty left": "The share of what is unknown about a person's features that the model leaves to any attacker, "
+    "biased or not, who starts from the population's spread τ and knows everything else: 1/(1 + τ²I), I the Fisher "
+    "information of the released model about the feature. 1: the model tells nothing; 0: it tells the value.",
+    "chance to guess": "Of a column of categories: how often the best guess is right without the model, and at most "
+    "with it, whatever the attacker does.",
     "neighbouring data": "The training data with one person replaced or taken out.",
     "intrinsic privacy": "The privacy that plain SGD's own randomness would amount to if it were Gaussian noise.",
 }

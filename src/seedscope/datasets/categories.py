@@ -62,6 +62,14 @@ class Category:
     reference: bool = False
     values: tuple[float, ...] = ()
 
+    def codes(self, features: np.ndarray) -> np.ndarray:
+        """Return the number of each row's level."""
+        rows = features[:, list(self.columns)]
+        if self.values:
+            nearest: np.ndarray = np.abs(rows - np.array(self.values)).argmin(axis=1)
+            return nearest
+        return np.where((rows == 0).all(axis=1), 0, rows.argmax(axis=1) + self.reference)
+
 
 def category_columns(data: Dataset) -> tuple[Category, ...]:
     """Return the categories of a table: by what the encoder made of them, and numbers of at most five values.

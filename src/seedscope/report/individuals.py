@@ -25,6 +25,8 @@ COLUMNS = {  # of the table of everyone, beside those of `words.PERSON`
     "advantage": "How far the best possible attack on this person's membership beats guessing, from 0 to 1.",
     "advantage_lower": "The best attack surely has at least this advantage, for all people at once.",
     "advantage_upper": "No attack has a larger advantage than this, for all people at once.",
+    "uncertainty_left_lower": "The lower end of uncertainty_left's interval.",
+    "uncertainty_left_upper": "The upper end of uncertainty_left's interval.",
     "rank_advantage": "The rank by the best attack's advantage; 1 is the most exposed.",
     "in_models": "1: the decisions are by models that learned from this row; 0: by models without it.",
     "disagreement_upper": "The upper end of disagreement's interval, for all people of a part at once.",

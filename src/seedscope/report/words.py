@@ -62,9 +62,10 @@ PERSON = (
         "error.",
     ),
     Quantity(
-        "reconstruction_bayes",
-        "Reconstruction error, any guess",
-        "A guess that also starts from the average has at least about this mean squared error: 1 is the average alone.",
+        "uncertainty_left",
+        "Uncertainty left",
+        "This share of what is unknown about the person's features is left to any attacker, biased or not.",
+        show="percent",
     ),
 )
 

@@ -55,7 +55,9 @@ def test_squared_scores_are_those_of_the_density_moved_by_hand(law: Law, shorten
             squares.append(((ends[0] - ends[1]) / 2e-5) ** 2)
         assert found.value[record, k] == pytest.approx(np.mean(squares), rel=2e-3)
         spread = np.std(squares, ddof=1) / np.sqrt(20)
-        assert found.upper[record, k] - found.value[record, k] == pytest.approx(2.093 * spread, rel=2e-3)
+        factor = np.exp(2.093 * spread / np.mean(squares))
+        assert found.upper[record, k] / found.value[record, k] == pytest.approx(factor, rel=2e-3)
+        assert found.value[record, k] / found.lower[record, k] == pytest.approx(factor, rel=2e-3)
 
 
 class Line:
@@ -100,9 +102,11 @@ def test_information_is_the_integral_and_its_interval_covers_it(law: Law) -> Non
     line = Line(law, 0.8)
     true = line.information(0.7)
     assert line.estimate(0.7, 6000).value[3, 0] == pytest.approx(true, rel=0.08)
-    found = [line.estimate(0.7, 100, seed) for seed in range(60)]
+    found = [line.estimate(0.7, 300, seed) for seed in range(60)]
     covered = np.mean([one.lower[3, 0] <= true <= one.upper[3, 0] for one in found])
-    assert covered >= 0.85  # 95 % but for chance and the skewness of squares
+    assert covered >= (
+        0.88 if law == "gamma" else 0.82
+    )  # 95 % but for chance and the skewness: 2,000 draws gave 94, 91
 
 
 @pytest.mark.parametrize(("law", "scale"), [("gamma", 0.6), ("gaussian", 0.8), ("gaussian", 3.0)])

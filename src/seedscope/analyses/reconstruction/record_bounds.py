@@ -175,7 +175,8 @@ def record_bounds(
     columns, left_out = _private_columns(data, private)
     values = _flat(data.base.features)[:, columns].astype(float)
     steps = np.array([value_step(one) for one in values.T])
-    ends, public = _ends(data, columns, values, _public_ranges(data, columns) if ranges is None else ranges)
+    own = ranges is None
+    ends, public = _ends(data, columns, values, _public_ranges(data, columns) if ranges is None else ranges, own)
     information = exact = None
     if regression is not None:
         information = FeatureInformation.exact(_information_of(data, regression, fitted, columns))
@@ -184,14 +185,15 @@ def record_bounds(
     elif released is not None and (objective := mechanism.noisy_objective(conditions)) is not None:
         information = _sampled_information(data, objective, np.asarray(released, float), fitted, columns)
     if exact is None or public:
-        everybody = rdp_feature_error_lower(mechanism.order_two(conditions), _diameters(ends, steps))
+        everybody = rdp_feature_error_lower(mechanism.order_two(conditions), _diameters(ends, steps, values[0]))
         exact = np.broadcast_to(everybody, values.shape) if exact is None else np.maximum(exact, everybody)
     notes = _learned(conditions)
     if regression is None and not public:
         notes = [*notes, "ranges of the features taken from the data"]
     kind: Kind = "proved" if (regression is not None or public) and not conditions.learned else "estimate"
     spreads = values.std(axis=0)
-    units = np.where(spreads > 0, spreads, 1.0) if fitted.learned else np.ones(len(columns))
+    by_columns = data.features.ndim == 2 and data.norm_bound is None  # else all features are of one kind
+    units = np.where(spreads > 0, spreads, 1.0) if by_columns else np.ones(len(columns))
     names = tuple(data.feature_names[j] for j in columns)
     said = "; ".join([*notes, *left_out])
     return RecordBounds(data.base.ids, names, exact, spreads, units, kind, said, information, steps)
@@ -267,6 +269,7 @@ def _put_on_grid(
     if data.features.ndim != 2 or not steps.any():
         return
     raw = np.asarray(data.base.features, float)
+    low, high = np.minimum(ends[0], raw[:, columns].min(0)), np.maximum(ends[1], raw[:, columns].max(0))
     penalty = np.full(raw.shape[1] + 1, regression.l2)
     refits = Refits.of(_with_bias(fitted.apply(raw)), data.base.labels.astype(float), regression.weights, penalty)
     for k in np.flatnonzero(steps):
@@ -276,7 +279,7 @@ def _put_on_grid(
             moved[:, columns[k]] += shift
             far = refits.distances(_with_bias(fitted.apply(moved)))
             beyond = _TOLERANCE * steps[k]
-            possible = (moved[:, columns[k]] >= ends[0][k] - beyond) & (moved[:, columns[k]] <= ends[1][k] + beyond)
+            possible = (moved[:, columns[k]] >= low[k] - beyond) & (moved[:, columns[k]] <= high[k] + beyond)
             found = np.where(
                 possible, np.maximum(found, grid_error_lower(abs(shift), far, regression.noise_scale)), found
             )
@@ -294,27 +297,30 @@ def _with_bias(rows: np.ndarray) -> np.ndarray:
     return np.column_stack([rows, np.ones(len(rows))])
 
 
-def _diameters(ends: tuple[np.ndarray, np.ndarray], steps: np.ndarray) -> np.ndarray:
+def _diameters(ends: tuple[np.ndarray, np.ndarray], steps: np.ndarray, on_grid: np.ndarray) -> np.ndarray:
     """Return the ranges' lengths; on a grid that an end is not on, twice the largest distance that surely is."""
     lengths = ends[1] - ends[0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        turns = lengths / steps
-        whole = np.abs(turns - np.round(turns)) < _TOLERANCE
-        inside = 2 * np.floor(turns / 2) * steps
-    return np.where((steps > 0) & ~whole, inside, lengths)
+        places = [(end - on_grid) / steps for end in ends]
+        whole = np.all([np.abs(one - np.round(one)) < _TOLERANCE for one in places], axis=0)
+        inside = 2 * np.floor(lengths / steps / 2) * steps
+    diameters: np.ndarray = np.where((steps > 0) & ~whole, inside, lengths)
+    return diameters
 
 
 def _lengths(data: Dataset, fitted: FittedScaling, rows: np.ndarray) -> np.ndarray:
     """Return the rows' norms before they were shortened."""
     table = data.features.ndim == 2
     lengths: np.ndarray = np.linalg.norm(_unshortened(_flat(data.base.features), fitted) if table else rows, axis=1)
-    return np.maximum(lengths, np.linalg.norm(rows, axis=1))
+    before: np.ndarray = np.maximum(lengths, np.linalg.norm(rows, axis=1))
+    return before
 
 
 def _deviations(data: Dataset, fitted: FittedScaling) -> np.ndarray:
     """Return how many own units make one of each scaled feature."""
     count = int(np.prod(data.features.shape[1:]))
-    return np.broadcast_to(fitted.deviation, count) if data.features.ndim == 2 else np.ones(count)
+    deviations: np.ndarray = np.broadcast_to(fitted.deviation if data.features.ndim == 2 else 1.0, count)
+    return deviations
 
 
 def _unshortened(raw: np.ndarray, fitted: FittedScaling) -> np.ndarray:
@@ -353,17 +359,15 @@ def _column(feature: str | int, names: tuple[str, ...]) -> int:
 
 
 def _public_ranges(data: Dataset, columns: np.ndarray) -> Ranges | None:
-    """Return the data's own public ranges of these columns, None where there are none, or values lie beyond them."""
-    if data.ranges is None:
-        return None
-    low, high = np.array(data.ranges)[columns].T
-    values = _flat(data.base.features)[:, columns]
-    inside = bool(((values >= low) & (values <= high)).all())
-    return {data.feature_names[j]: data.ranges[j] for j in columns} if inside else None
+    """Return the data's own public ranges of these columns, None where there are none.
+
+    A value beyond its range is at least half of it away from one of its ends too, which is all that the bound needs.
+    """
+    return None if data.ranges is None else {data.feature_names[j]: data.ranges[j] for j in columns}
 
 
 def _ends(
-    data: Dataset, columns: np.ndarray, values: np.ndarray, ranges: Ranges | None
+    data: Dataset, columns: np.ndarray, values: np.ndarray, ranges: Ranges | None, own: bool
 ) -> tuple[tuple[np.ndarray, np.ndarray], bool]:
     """Return the private features' least and largest values, and whether all of them are public."""
     low, high = values.min(axis=0), values.max(axis=0)
@@ -375,7 +379,9 @@ def _ends(
         place = np.flatnonzero(columns == _column(name, data.feature_names))
         require(len(place) == 1, f"ranges names {name!r}, which is not private.")
         inside = least <= low[place[0]] and high[place[0]] <= most
-        require(inside, f"the range of {name!r} must hold all its values, {low[place[0]]:g} to {high[place[0]]:g}.")
+        require(
+            own or inside, f"the range of {name!r} must hold all its values, {low[place[0]]:g} to {high[place[0]]:g}."
+        )
         low[place[0]], high[place[0]] = least, most
     return (low, high), len(ranges) == len(columns)
 

@@ -77,8 +77,7 @@ class Refits:
 
     def distances(self, moved: np.ndarray) -> np.ndarray:
         """Return for each record [record] the most that the minimiser moves if it alone becomes its row of `moved`."""
-        pull, before = self._gradients(self.rows), self._gradients(moved)
-        change = before - pull
+        change = self._gradients(moved) - self._gradients(self.rows)
         step = self._newton_step(moved, change)
         count, weakest = len(self.rows), float(self.penalty.min())
         spread = np.einsum("ij,jk,ik->i", step, self.moments, step)
@@ -86,7 +85,9 @@ class Refits:
         longest = max(float(np.linalg.norm(one, axis=1).max()) for one in (self.rows, moved))
         beyond = _THIRD / 2 * longest * np.maximum(spread, 0.0) / weakest
         near = np.linalg.norm(step, axis=1) + beyond
-        return np.minimum(near, np.linalg.norm(change, axis=1) / (count * weakest)) + 2 * self.left / weakest
+        far = np.linalg.norm(change, axis=1) / (count * weakest)
+        distances: np.ndarray = np.minimum(near, far) + 2 * self.left / weakest
+        return distances
 
     def _gradients(self, rows: np.ndarray) -> np.ndarray:
         """Return each record's gradient at the minimiser."""

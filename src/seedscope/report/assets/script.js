@@ -298,15 +298,15 @@
     const place = columns()[`rank_${short}`]?.[state.focus];
     if (!place) return "";
     const of = columns().ranked?.[short];
-    return `Rank ${place.toLocaleString("en-US")}${of ? ` of ${of.toLocaleString("en-US")}` : ""}, 1 is the ${name === "reconstruction" ? "smallest" : "largest"}.`;
+    return `Rank ${place.toLocaleString("en-US")}${of ? ` of ${of.toLocaleString("en-US")}` : ""}, 1 is the ${["reconstruction", "uncertainty_left"].includes(name) ? "smallest" : "largest"}.`;
   }
-  function interval(name, level = columns()) {
+  function interval(name, level = columns(), show = undefined) {
     const [from, to] = [level[`${name}_lower`]?.[state.focus] ?? null, level[`${name}_upper`]?.[state.focus] ?? null];
-    return from === null || to === null ? "" : `${shown(from)} to ${shown(to)}`;
+    return from === null || to === null ? "" : `${shown(from, show)} to ${shown(to, show)}`;
   }
   function quantity({ name, title, meaning, show }) {
     const value = columns()[name][state.focus];
-    const how = element("p", { className: "how" }, ...badge(name), element("span", { className: "interval", textContent: ["disagreement", "advantage"].includes(name) ? interval(name) : "" }));
+    const how = element("p", { className: "how" }, ...badge(name), element("span", { className: "interval", textContent: ["disagreement", "advantage", "uncertainty_left"].includes(name) ? interval(name, columns(), show) : "" }));
     return element("article", { className: "quantity" }, element("h3", { textContent: title }), element("p", { className: "big", textContent: shown(value, show) }),
       ...(value === null ? [] : [how]), element("p", { className: "meaning", textContent: value === null ? "Not known for this person: they were not audited for it." : meaning }),
       element("p", { className: "rank", textContent: rank(name) }));
