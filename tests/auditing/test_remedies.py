@@ -62,7 +62,7 @@ def test_the_interval_of_the_arbitrary_share_covers() -> None:
     for _ in range(300):
         decided = np.stack([draw.choice([-1, 0, 1], 80, p=one) for one in chances], axis=1)
         share = pooled_worth(decided, np.zeros(4), confidence=0.8).arbitrary_share
-        missed += not (share.lower <= truth <= share.upper)  # type: ignore[operator]
+        missed += not (share.lower <= truth <= share.upper)
     assert missed / 300 <= 0.2 + 3 * sqrt(0.16 / 300)
 
 

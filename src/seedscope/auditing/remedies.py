@@ -134,7 +134,7 @@ def price_remedies(
     >>> mechanism = ss.OutputPerturbation(4.0, 1e-5)
     >>> found = ss.price_remedies(ss.load("breast-cancer"), mechanism, together=[2], models=20, jobs=1)
     >>> [one.title for one in found.remedies[:3]]
-    ['as it is', 'average of 2 models', 'majority of 2 models']
+    ['as it is', 'abstain by the released model alone', 'weaker privacy, 1.5 ε']
     """
     require(0 <= wanted < 1, f"wanted must be a share of decisions in [0, 1), got {wanted}.", argument="wanted")
     require_count("models", models, at_least=2)
