@@ -58,6 +58,7 @@ class Audit:
     policy: Policy | None = None
     data: Dataset | None = None
     findings: tuple[Finding, ...] = ()
+    configuration: str = ""
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -470,6 +471,7 @@ def _provenance(audit: Audit) -> dict[str, Any]:
     description = _description(audit)
     return {
         "command": audit.command,
+        **({"configuration": audit.configuration} if audit.configuration else {}),
         "seedscope": description.versions["seedscope"],
         "versions": dict(description.versions),
         "root_seed": description.grid.root_seed,

@@ -17,7 +17,8 @@ from seedscope.commands import (
     own_models,
     policy_options,
 )
-from seedscope.commands.terminal import said_command, say
+from seedscope.commands.common_options import as_toml
+from seedscope.commands.terminal import log, logs, said_command, say
 from seedscope.core import require, require_count
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def audit(
       seedscope audit patients.csv --target outcome --group sex --mechanism objective --epsilon 0.5 --epsilon 2
       seedscope audit patients.csv --target outcome --group sex --estimator my_module:pipeline
       seedscope audit --scores predictions.npz
+      seedscope audit --config audit.toml --log-json
       seedscope audit patients.csv --target outcome --policy policy.toml --fail-if "advantage>0.1" --junit verdict.xml
     """
     from seedscope.report import claim_folder  # start-up
@@ -102,7 +104,7 @@ def audit(
     judging.rules()  # a mistake in them must not be found after long work
     if scores is not None:
         given_too = {"--target": target, "--group": group, "--test": test, "--id": id, "--epsilon": epsilon}
-        return _finish_scores(scores, given_too, out, public, show, as_json, judging)
+        return _finish_scores(scores, given_too, out, public, show, as_json, judging, as_toml(context))
     _require_counts(models, neighbours, neighbour_models)
     if estimator is not None:
         claim_folder(out)
@@ -124,7 +126,7 @@ def audit(
             cluster,
             as_json,
         )
-        own = replace(own, policy=judging.rules())
+        own = replace(own, policy=judging.rules(), configuration=as_toml(context))
         return _finish(own, own.save(out, public, parquet), show, as_json, judging, public)
     table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
     given = mechanism_options.MechanismOptions(
@@ -142,13 +144,13 @@ def audit(
             _train_level(table, one, network, models, neighbours, neighbour_models, seed, folders[label], jobs, silent)
             for label, one in chosen.items()
         ]
-    found = _examined(trained, table, judging)
+    found = replace(_examined(trained, table, judging), configuration=as_toml(context))
     return _finish(found, found.save(out, public, parquet), show, as_json, judging, public)
 
 
 def _finish_scores(
     scores: Path, given: dict[str, Any], out: Path, public: bool, show: bool, as_json: bool,
-    judging: policy_options.Judging,
+    judging: policy_options.Judging, configuration: str,
 ) -> None:  # fmt: skip
     """Audit predictions from elsewhere: they bring their own labels and groups."""
     from seedscope.integrations import read_scores  # start-up
@@ -158,7 +160,7 @@ def _finish_scores(
     require(not foreign, f"{', '.join(foreign)} is for data to train on; a file of --scores has its own columns.")
     ensemble = read_scores(scores)
     claim_folder(out)
-    found = _examined([ensemble], None, judging)
+    found = replace(_examined([ensemble], None, judging), configuration=configuration)
     return _finish(found, found.save(out, public), show, as_json, judging, public)
 
 
@@ -267,6 +269,8 @@ def _finish(
     With a public report standard output says nothing that depends on the data either.
     """
     page = next(path for path in written if path.suffix == ".html")
+    if logs():
+        log("written", paths=[str(path) for path in written])
     if judging is not None and (judging.junit or judging.sarif):
         written = [*written, *judging.write(found.as_dict())]
     if public:

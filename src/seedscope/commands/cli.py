@@ -11,6 +11,7 @@ from seedscope.commands import data, ending, runs
 from seedscope.commands.abstain import abstain
 from seedscope.commands.account import account
 from seedscope.commands.audit import audit
+from seedscope.commands.common_options import with_common_options
 from seedscope.commands.compare import compare
 from seedscope.commands.data_options import with_table_options
 from seedscope.commands.dossier import card, dossier
@@ -20,7 +21,7 @@ from seedscope.commands.release import release
 from seedscope.commands.remedies import remedies
 from seedscope.commands.report import report
 from seedscope.commands.reproduce import reproduce
-from seedscope.commands.terminal import say
+from seedscope.commands.terminal import keep_log, log, logs, say
 from seedscope.commands.train import train
 from seedscope.commands.unlearn import unlearn
 from seedscope.commands.verdict import verdict
@@ -39,7 +40,7 @@ for command in (
     audit, compare, remedies, release, abstain, train, plan, account, unlearn, reproduce, report, verdict, verify,
     dossier, card,
 ):  # fmt: skip
-    app.command()(in_own_words(with_table_options(command)))
+    app.command()(in_own_words(with_common_options(with_table_options(command))))
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")
 
@@ -57,7 +58,20 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 def one_line(message: Warning | str, category: type[Warning], *_: object, **__: object) -> str:
     """Return a warning as a person wants to read it."""
     told = printable(str(message))
+    if logs():
+        log("warning", message=str(message))
+        return ""
     return f"seedscope: {told}\n" if issubclass(category, SeedscopeWarning) else f"{category.__name__}: {told}\n"
+
+
+def _run() -> None:
+    """Run the command; the log ends with its exit code."""
+    try:
+        app(standalone_mode=True)
+    except SystemExit as done:
+        if logs():
+            log("end", exit_code=int(done.code or 0))
+        raise
 
 
 def main() -> None:
@@ -66,8 +80,9 @@ def main() -> None:
     warnings.simplefilter("always", SeedscopeWarning)
     os.environ.setdefault("NPROC", "1")  # this process trains small grids itself: single-threaded, as workers do
     ending.listen_for_signals()
+    keep_log(False)
     try:
-        app(standalone_mode=True)
+        _run()
     except SeedscopeError as error:
         ending.end(ending.exit_code(error), str(error))
     except MemoryError:

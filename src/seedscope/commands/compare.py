@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from seedscope.commands import data_options, options
-from seedscope.commands.terminal import cell, say
-from seedscope.core import DELTA, Relation, model_progress
+from seedscope.commands.terminal import cell, progress_of, say
+from seedscope.core import DELTA, Relation
 
 if TYPE_CHECKING:
     from seedscope.auditing import Comparison
@@ -69,7 +69,7 @@ def compare(
             table, epsilon=epsilon, delta=delta, advantage=advantage, true_positive_rate=tpr, false_positive_rate=fpr,
             relation=cast(Relation, relation), mechanisms=mechanism or CONTENDERS, models=models, seed=seed,
             store=store, jobs=jobs,
-            progress=lambda name: bars.enter_context(model_progress(name, quiet=as_json)),
+            progress=lambda name: bars.enter_context(progress_of(name, quiet=as_json)),
         )  # fmt: skip
     written = [] if out is None else write_comparison(out, found.as_dict())
     if as_json:

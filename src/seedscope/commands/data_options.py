@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from seedscope.commands.terminal import cell
+from seedscope.commands.terminal import cell, log, logs
 from seedscope.core import SeedscopeError, require, unknown_name
 from seedscope.core import model_progress as model_progress
 
@@ -158,8 +158,8 @@ def open_data(
         data, target=target, groups=groups or (), test=test, id=id, drop_missing=drop_missing, seed=seed,
         **about.arguments,
     )  # fmt: skip
-    if table.reading is not None and not (isinstance(data, TableSource) and data.quiet):
-        show_reading(table.reading)
+    if table.reading is not None and (logs() or not (isinstance(data, TableSource) and data.quiet)):
+        log("reading", **table.reading.describe()) if logs() else show_reading(table.reading)
     return table
 
 

@@ -21,7 +21,7 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-from seedscope.commands.terminal import say
+from seedscope.commands.terminal import log, logs, say
 from seedscope.core import (
     ClusterError,
     DamageError,
@@ -75,7 +75,9 @@ def _receive(number: int, _: Any) -> None:
 
 def end(code: int, sentence: str = "") -> NoReturn:
     """End with a code, after one sentence to the person."""
-    if sentence:
+    if logs():
+        log("end", exit_code=code, message=sentence)
+    elif sentence:
         say(f"seedscope: {sentence}", err=True)
     sys.exit(code)
 

@@ -51,7 +51,7 @@ def audit_estimator(
 def was_given(context: typer.Context, name: str) -> bool:
     """Whether the user gave this parameter of the command that runs."""
     source = context.get_parameter_source(name)
-    return source is not None and not source.name.startswith("DEFAULT")
+    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT", "DEFAULT_MAP")  # the last: --config
 
 
 def _refuse_foreign(context: typer.Context) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seedscope.commands import data_options, ending, mechanism_options, model_options, options
-from seedscope.commands.terminal import confirm, say
+from seedscope.commands.terminal import confirm, logs, progress_of, say
 from seedscope.core import in_bytes, require
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def announce(found: Estimate) -> None:
     if not found.fits:
         say(f"The disk has {in_bytes(found.free_bytes or 0)} left; what is compressed may still fit.", err=True)
     doubtful = found.seconds > LONG or not found.fits
-    if doubtful and sys.stdin.isatty() and sys.stderr.isatty():
+    if doubtful and not logs() and sys.stdin.isatty() and sys.stderr.isatty():
         confirm("Go on?", default=True)
 
 
@@ -190,7 +190,7 @@ def visibly(what: str, store: Path, quiet: bool) -> Iterator[Callable[[int, int]
     """Yield what shows progress (done, total); when interrupted, say what is kept and how to go on."""
     reached = (0, 0)
     try:
-        with options.model_progress(what, quiet) as move:
+        with progress_of(what, quiet) as move:
 
             def progress(done: int, total: int) -> None:
                 nonlocal reached
