@@ -98,10 +98,10 @@ def defaults_in(path: Path, names: Mapping[str, str]) -> dict[str, Any]:
 def as_toml(context: typer.Context) -> str:
     """Return every option of the command that runs, as a file for --config: what was said and what was not.
 
-    Where files lie on this machine is left out, as in the report's command.
+    Where files lie on this machine, the report itself included, is left out, as in the report's command.
     """
     written = {name: option for option, name in reversed(names_of(context).items())}
-    said = {written[name]: value for name, value in context.params.items() if name not in OUTSIDE}
+    said = {written[name]: value for name, value in context.params.items() if name not in (*OUTSIDE, "out")}
     return "".join(f"{option} = {_toml(value)}\n" for option, value in said.items() if value not in (None, [], ()))
 
 
