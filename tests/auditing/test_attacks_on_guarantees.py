@@ -12,9 +12,11 @@ from seedscope.auditing.audit import audit
 from seedscope.auditing.levels import paired_losses
 from seedscope.commands.mechanism_options import MechanismOptions, level
 from seedscope.core import BASE
-from seedscope.datasets import Part, from_frame
+from seedscope.datasets import MOST_ROWS, Part, from_frame
 from seedscope.datasets.scaling import seeded_normals
 from seedscope.planning import make_plan
+from seedscope.training import SystemDraws
+from seedscope.training.dpsgd.publishing import _Grid
 from tests.helpers.present import present
 
 EPSILON, SEEDS = 0.5, 240
@@ -108,6 +110,30 @@ class TestSharedNoise:
         data, mechanism = ss.load("breast-cancer"), ss.ObjectivePerturbation(1.0)
         small, large = (make_plan(data, mechanism, grid=ss.Grid(seeds, neighbours=2)) for seeds in (2, 200))
         assert small.job.noise_seed == large.job.noise_seed
+
+
+class TestFloatingPoint:
+    """One step of DP-SGD on one row more or less: which weights are possible must not depend on the row."""
+
+    mechanism = ss.DPSGD(learning_rate=1.0, batch_size=8, steps=1, noise_multiplier=4.0, delta=1e-9, public_size=8)
+
+    def sums(self, rows: int, seed: int) -> np.ndarray:
+        """Return a released model's noisy sum of gradients in steps of the grid, the start taken off."""
+        data = people(9)
+        data = replace(data, train=data.train.take(np.arange(rows)))
+        quiet = replace(self.mechanism, clipping_norm=2.0**-60)  # the same start, and hardly a step from it
+        start, moved = (
+            ss.release(data, one, draws=SystemDraws(np.random.default_rng(seed).bytes)).weights
+            for one in (quiet, self.mechanism)
+        )
+        step = _Grid.of(self.mechanism.private_steps(), len(moved)).step
+        steps: np.ndarray = (moved - start) * self.mechanism.batch_size / step
+        return steps
+
+    def test_every_released_step_is_a_step_of_one_grid_with_and_without_a_person(self) -> None:
+        found = np.concatenate([self.sums(rows, seed) for rows in (9, 8) for seed in range(10, 14)])
+        assert np.abs(found - np.round(found)).max() < 1e-3  # a grid of 2⁻²⁴ deviations: no weight tells what it was
+        assert np.abs(found).max() > 2**20
 
 
 def people(rows: int) -> ss.Dataset:
@@ -218,7 +244,14 @@ class TestRowsOfOnePerson:
     def test_a_delta_of_one_is_no_guarantee(self) -> None:
         guarantee = make_plan(self.several_rows(each=20), ss.OutputPerturbation(1.0, 1e-5)).guarantee
         assert guarantee.epsilon is None
-        assert "for a person of 20 rows that leaves δ at 1" in guarantee.reason
+        assert "for all rows of a person that leaves δ at 1" in guarantee.reason
+
+    def test_a_largest_number_of_rows_that_was_learned_is_not_told(self) -> None:
+        known = self.several_rows(each=4)
+        learned = replace(known, learned=(MOST_ROWS,))
+        words = [make_plan(one, ss.ObjectivePerturbation(1.0)).guarantee.reason for one in (known, learned)]
+        assert "of at most 4 rows" in words[0]
+        assert "4" not in words[1]
 
     def test_a_persons_guarantee_is_that_of_the_group(self) -> None:
         data = self.several_rows(each=20)

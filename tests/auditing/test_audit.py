@@ -113,7 +113,7 @@ def test_duplicated_people_are_hidden_better_than_single_ones() -> None:
 
 
 def test_no_attack_beats_a_proved_guarantee(objective: tuple[ss.Ensemble, ...]) -> None:
-    assert not any(level.exceeds_proof for level in audit(*objective).levels)
+    assert not any(level.broken for level in audit(*objective).levels)
 
 
 def test_forgotten_noise_is_reported_loudly(outliers: ss.Ensemble) -> None:
@@ -121,7 +121,7 @@ def test_forgotten_noise_is_reported_loudly(outliers: ss.Ensemble) -> None:
     description = replace(outliers.description, guarantee=guarantee)
     claimed = ss.Ensemble(outliers.dataset.assign_attrs(description=description.text()))
     found = audit(claimed)
-    assert found.levels[0].exceeds_proof
+    assert found.levels[0].broken
     assert found.verdict.headline.startswith("Stop")
 
 

@@ -68,7 +68,7 @@ def test_honest_training_keeps_both_sides_apart(found: ss.Audit) -> None:
     assert level.sandwich is not None
     assert level.sandwich.holds is True
     assert level.sandwich.could_fail
-    assert not level.exceeds_proof
+    assert not level.broken
     assert level.membership is not None
     assert level.per_instance is not None
     assert np.all(level.membership.epsilon_lower_together <= level.per_instance.epsilon_statistical)
@@ -92,8 +92,8 @@ def test_forgotten_clipping_is_caught() -> None:
     unclipped = replace(HONEST, clipping_norm=1e4, noise_multiplier=HONEST.noise_scale / 1e4)
     assert unclipped.noise_scale == pytest.approx(HONEST.noise_scale)
     data = outlier_data(reach=100.0)
-    assert audit(claimed(trained(data, unclipped), HONEST)).levels[0].exceeds_proof
-    assert not audit(trained(data, HONEST)).levels[0].exceeds_proof
+    assert audit(claimed(trained(data, unclipped), HONEST)).levels[0].broken
+    assert not audit(trained(data, HONEST)).levels[0].broken
 
 
 def test_a_bug_at_one_level_is_the_verdict_on_all(noiseless: ss.Ensemble) -> None:

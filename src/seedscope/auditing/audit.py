@@ -73,9 +73,7 @@ class Audit:
     @property
     def alarms(self) -> tuple[str, ...]:
         """What must not be overlooked: upper bounds that an attack beats, so that the training must have a bug."""
-        found = [(level.label, level.sandwich.broken) for level in self.levels if level.sandwich]
-        found += [(level.label, level.privacy_loss.alarms) for level in self.levels if level.privacy_loss]
-        return tuple(f"{label}: {sentence}" for label, broken in found for sentence in broken)
+        return tuple(f"{level.label}: {sentence}" for level in self.levels for sentence in level.broken)
 
     @cached_property
     def individuals(self) -> pandas.DataFrame:
@@ -214,7 +212,7 @@ def _public(audit: Audit) -> dict[str, Any]:
 
 def _public_level(level: Level) -> dict[str, Any]:
     """Return a level's guarantee in round numbers, which tell nothing of how many rows there were; none if beaten."""
-    beaten = level.exceeds_proof
+    beaten = bool(level.broken)
     epsilon, delta = level.guarantee.epsilon, rounded_up(level.guarantee.delta, digits=0)
     number = None if epsilon is None or beaten else replace(epsilon, value=rounded_up(epsilon.value, digits=3))
     reason = PUBLIC_ALARM if beaten else level.guarantee.reason

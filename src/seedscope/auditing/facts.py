@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,17 +21,23 @@ COIN_TOSS = 0.6  # an agreement below which a decision is close to a coin toss
 MOST_CELLS = 3_000_000  # of the rows that logistic regression without privacy is fitted on
 
 
-def facts(level: Level, levels: Sequence[Level], plain: np.ndarray | float | None = None) -> Facts:
+def facts(
+    level: Level,
+    levels: Sequence[Level],
+    plain: np.ndarray | float | None = None,
+    repeated: Number | None = None,
+) -> Facts:
     """Return what is known of a level.
 
     Args:
         level: of which.
         levels: all levels of the audit: the most accurate is what privacy's price is at least compared with.
         plain: without privacy, whether each test person is decided rightly; or the accuracy that somebody declares.
+        repeated: the share of training rows that are there more than once.
     """
     share, found = level.arbitrary_share, level.multiplicity
     return {
-        **_privacy(level),
+        **_privacy(level, repeated),
         "arbitrary": share,
         "arbitrary_people": Number(float((found.disagreement >= ARBITRARY).sum()), "estimate"),
         "coin_tosses": Number(float((found.consensus_share < COIN_TOSS).sum()), "estimate"),
@@ -41,7 +48,7 @@ def facts(level: Level, levels: Sequence[Level], plain: np.ndarray | float | Non
     }
 
 
-def _privacy(level: Level) -> Facts:
+def _privacy(level: Level, repeated: Number | None) -> Facts:
     """Return what is proved, what the attack achieved, and about whom nothing is known."""
     tests, epsilon = level.membership, level.guarantee.epsilon
     people = level.ensemble.description.data.people
@@ -53,7 +60,24 @@ def _privacy(level: Level) -> Facts:
         "mean_advantage": None if tests is None else tests.set_advantage,
         "epsilon_shown": None if tests is None else tests.set_epsilon_lower,
         "unseen": unseen(level),
+        "repeated": repeated,
     }
+
+
+def repeated_rows(data: Dataset | None) -> Number | None:
+    """Return the share of training rows that have an exact copy, label included; None without the rows.
+
+    Leaving out one of two copies changes little, so that an attack on rows finds nobody who is there twice. Where it is
+    known whose each row is, a neighbour lacks all of a person's, and copies of others' rows are no such matter.
+    """
+    if data is None:
+        return None
+    if data.base.persons is not None:
+        return Number(0.0, "proved", note="it is known whose each row is")
+    rows = zip(data.base.features + 0.0, data.base.labels.tolist(), strict=True)  # −0 becomes 0
+    counts = Counter((features.tobytes(), label) for features, label in rows)
+    share = sum(count for count in counts.values() if count > 1) / len(data.base)
+    return Number(share, "proved", note=f"of {len(data.base):,} training rows")
 
 
 def proved_advantage(level: Level) -> Number | None:

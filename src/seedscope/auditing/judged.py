@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from seedscope.auditing.facts import decided_without_privacy, facts
+from seedscope.auditing.facts import decided_without_privacy, facts, repeated_rows
 from seedscope.auditing.levels import Level
 from seedscope.auditing.policy import Check, Policy, read_policy
 from seedscope.auditing.quantities import QUANTITIES
@@ -17,6 +17,7 @@ from seedscope.auditing.words import guarantee_meaning
 from seedscope.core import RELATION_WORDS, Number, number_or_none
 from seedscope.datasets import Dataset
 from seedscope.mechanisms import NOT_COVERED, only_if
+from seedscope.planning import Preprocessing
 
 OF_AN_AUDIT = "Models of an audit must not be released: their seeds are known. Train the one to publish apart."
 
@@ -26,17 +27,17 @@ def verdict_on(levels: Sequence[Level], policy: Policy | None = None, data: Data
     rules = policy or read_policy()
     declared = rules.declared.get("accuracy_without_privacy")
     plain: Any = float(declared) if declared is not None else decided_without_privacy(data, levels[0].tested)
-    found = judge([_case(level, levels, plain) for level in levels], rules)
+    twice = repeated_rows(data)
+    found = judge([_case(level, levels, plain, twice) for level in levels], rules)
     level = levels[found.level]
     also = [one for one in (membership_sentence(level), group_sentence(level)) if one]
     numbers = tuple(one for one in (_privacy_number(level), *found.numbers) if one)
     return replace(found, sentences=(*found.sentences, *also), numbers=numbers)
 
 
-def _case(level: Level, levels: Sequence[Level], plain: np.ndarray | float | None) -> Case:
+def _case(level: Level, levels: Sequence[Level], plain: np.ndarray | float | None, repeated: Number | None) -> Case:
     """Return what is known of a level."""
-    broken = level.sandwich.broken if level.sandwich else ()
-    return Case(level.label, facts(level, levels, plain), tuple(broken))
+    return Case(level.label, facts(level, levels, plain, repeated), level.broken)
 
 
 def judge_report(report: Mapping[str, Any], policy: Policy | None = None) -> Verdict:
@@ -172,11 +173,11 @@ def measured(found: Mapping[str, Number | None]) -> list[dict[str, Any]]:
 def declared(found: Verdict, levels: Sequence[Level]) -> list[dict[str, str]]:
     """Return the second block: what Seedscope cannot check and takes from whoever ran it."""
     level = levels[found.level]
-    scaling = level.ensemble.description.preprocessing
-    learned = "learned from the training rows: what follows from a public one is then an estimate"
+    person = level.ensemble.description.data.persons is not None
     said = {
         "Neighbouring data": RELATION_WORDS[level.guarantee.relation],
-        "Scaling": learned if scaling.learned else "public, not learned from the training rows",
+        "A person is": "all rows of one person" if person else "a row of the table",
+        "Preprocessing": preprocessing_words(level.ensemble.description.preprocessing),
         "δ": f"{level.guarantee.delta:.2g}" if level.guarantee.epsilon is not None else "none: nothing is claimed",
         "Attacker": "knows all other people's data, the training and its settings, and sees the final model",
     }
@@ -184,11 +185,22 @@ def declared(found: Verdict, levels: Sequence[Level]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in (said | own).items()]
 
 
+def preprocessing_words(found: Preprocessing) -> str:
+    """Return whether scaling and encoding are public, private or learned."""
+    learned = [*(["the scaling"] if found.learned else []), *found.also_learned]
+    if learned:
+        rest = "what would follow from public knowledge is then an estimate"
+        return f"learned from the training rows: {' and '.join(learned)}; {rest}"
+    if any(found.spent):
+        return f"private: noisy means and deviations within public ranges, for ε = {found.spent[0]:.4g} of a row"
+    return "public, not learned from the training rows"
+
+
 def follows(found: Verdict, levels: Sequence[Level]) -> list[str]:
     """Return the third block: what the rules make of the two others, and what nothing covers."""
     kept = sum(one.status == "passed" for one in found.checks)
-    alarms = sum(level.sandwich.false_alarm for level in levels if level.sandwich)
+    alarms = sum(level.false_alarm for level in levels)
     said = [found.headline, f"{kept} of {len(found.checks)} rules of {found.policy.name!r} are kept."]
     if alarms:
-        said.append(f"A right training would raise the alarm of a bug with probability at most {100 * alarms:.0f} %.")
+        said.append(f"A right training would raise the alarm of a bug with probability at most {100 * alarms:.1f} %.")
     return [*said, OF_AN_AUDIT, *(f"Not covered: {one[0].lower()}{one[1:]}" for one in NOT_COVERED)]

@@ -131,9 +131,16 @@ class Level:
         return self.ensemble.mechanism.trade_off(self.ensemble.description.conditions)
 
     @property
-    def exceeds_proof(self) -> bool:
-        """Whether an attack proved more than an upper bound allows: then the training has a bug."""
-        return self.sandwich is not None and bool(self.sandwich.broken)
+    def broken(self) -> tuple[str, ...]:
+        """What contradicts the guarantee, by the tried attack or by everybody's loss: then the training has a bug."""
+        tried = () if self.sandwich is None else tuple(self.sandwich.broken)
+        return tried if self.privacy_loss is None else (*tried, *self.privacy_loss.alarms)
+
+    @property
+    def false_alarm(self) -> float:
+        """The largest probability that a right training looks broken."""
+        tried = 0.0 if self.sandwich is None else self.sandwich.false_alarm
+        return tried + (0.0 if self.privacy_loss is None else self.privacy_loss.false_alarm)
 
     def true_positive_limit(self, false_positive_rate: np.ndarray) -> np.ndarray | None:
         """Return the largest true-positive rates that the guarantee permits; None where nothing is proved."""

@@ -55,6 +55,11 @@ QUANTITIES = {
         "The largest share of people who may be more exposed than everybody who was attacked.",
         "percent",
     ),
+    "repeated": Quantity(
+        "Rows there more than once",
+        "The share of training rows of which another is an exact copy, where nobody said whose rows they are.",
+        "percent",
+    ),
     "arbitrary": Quantity(
         "Arbitrary decisions",
         "The share of test people for whom two re-trainings decide differently at least one time in four.",

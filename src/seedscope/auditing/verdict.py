@@ -19,7 +19,17 @@ Tone = Literal["release", "talk", "change", "stop"]
 Words = Callable[[Mapping[str, Number | None]], str]  # what a headline says, from what is known
 SEVERITY: tuple[Tone, ...] = ("release", "talk", "change", "stop")
 PASSED, BROKEN, BUG = 0, 1, 3  # exit codes; 2 is a mistake in the command
-MEASURED = ("advantage", "unseen", "epsilon", "arbitrary", "coin_tosses", "accuracy", "above_majority", "accuracy_cost")
+MEASURED = (
+    "advantage",
+    "unseen",
+    "repeated",
+    "epsilon",
+    "arbitrary",
+    "coin_tosses",
+    "accuracy",
+    "above_majority",
+    "accuracy_cost",
+)
 
 
 @dataclass(frozen=True)
@@ -206,6 +216,9 @@ OPEN: dict[str, Words] = {
     "above_majority": lambda facts: "test it on more people first, these are too few to say that it is of use.",
 }
 LOOK: dict[str, Words] = {
+    "repeated": lambda facts: (
+        "look first whether rows that are there twice are one person's; if so, say whose (person)."
+    ),
     "arbitrary": lambda facts: (
         f"look at {_count(facts, 'arbitrary_people'):,} people first, whose decision hangs on the seed."
     ),

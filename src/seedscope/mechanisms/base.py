@@ -33,6 +33,7 @@ import numpy as np
 
 from seedscope.accounting import TradeOff, trade_off
 from seedscope.core import BASE, Described, Kind, Number, Relation, SeedscopeError, from_description, require
+from seedscope.datasets import MOST_ROWS
 
 if TYPE_CHECKING:
     from seedscope.datasets import Dataset, FittedScaling
@@ -120,7 +121,7 @@ class Guarantee:
         rows, learned = conditions.rows_per_person, conditions.learned
         (whole, rest), before = group_privacy(epsilon, delta, rows), group_privacy(*conditions.spent, rows)
         if rest + before[1] >= 1:
-            return cls.none(relation, 0.0, f"{by}; for a person of {rows} rows that leaves δ at 1: nothing.")
+            return cls.none(relation, 0.0, f"{by}; for all rows of a person that leaves δ at 1: nothing.")
         kind: Kind = "estimate" if learned else "proved"
         number = Number(whole + before[0], kind, note=only_if(learned) if learned else "")
         unit: Literal["row", "person"] = "person" if conditions.by_person or rows > 1 else "row"
@@ -186,7 +187,10 @@ def _conditions_in_words(conditions: Conditions) -> list[str]:
     """Return what the pipeline adds to a mechanism's own proof, a phrase each."""
     said = []
     if conditions.rows_per_person > 1:
-        said.append(f"group privacy for a person of at most {conditions.rows_per_person} rows")
+        learned = MOST_ROWS in conditions.also_learned  # then the number itself would tell of somebody
+        said.append(
+            f"group privacy for a person of {'several' if learned else f'at most {conditions.rows_per_person}'} rows"
+        )
     if conditions.spent != (0.0, 0.0):
         epsilon, delta = group_privacy(*conditions.spent, conditions.rows_per_person)
         said.append(f"ε = {epsilon:.4g} and δ = {delta:.2g} of it went into private scaling")

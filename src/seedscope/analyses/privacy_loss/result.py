@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +40,8 @@ class PrivacyLoss(Shown):
     relation: Relation | None
     attacker: str
     alarms: tuple[str, ...]
+
+    false_alarm: ClassVar[float] = 0.0  # the largest probability of an alarm though all is right
 
     def summary(self) -> dict[str, Any]:
         """Return the largest and the median advantage, of how many people, against whom."""

@@ -7,6 +7,7 @@ is `P(L > t)` and the false-positive rate `E e^−L 1(L > t)`. Each is a mean of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,6 +54,8 @@ class SampledLoss(PrivacyLoss):
 
     losses: np.ndarray
     self_test: SelfTest
+
+    false_alarm: ClassVar[float] = 2 * (1 - ALARM)  # by the self-test, and by the guarantee's curve
 
     @property
     def runs(self) -> int:
