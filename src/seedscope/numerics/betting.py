@@ -70,9 +70,9 @@ def _lower(x: np.ndarray, goal: float, prior: float = PRIOR_MEAN) -> np.ndarray:
         # the end that stays has its value halved, so that the other moves too (the Illinois rule)
         low, at_low = np.where(rich, guess, low), np.where(rich, value, at_low if k == 0 else at_low / 2)
         high, at_high = np.where(rich, high, guess), np.where(rich, at_high / 2, value)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore"):
             guess = low + (high - low) * at_low / (at_low - at_high)
-        guess = np.where(np.isfinite(at_high) & (guess > low), guess, (low + 2 * x.mean(0)) / 3)
+        guess = np.where(np.isfinite(at_high) & (guess > low) & (guess < high), guess, (low + 2 * x.mean(0)) / 3)
     return low
 
 

@@ -21,6 +21,7 @@ WORK_PER_CHUNK = 1.5e10  # floating-point operations: about half a second on one
 BYTES_PER_CHUNK = 64 << 20
 BYTES_PER_SEED = 512 << 20  # of records; then the neighbours that share a seed's batches are split up
 SEEDS_TOGETHER = 4
+SEEDS_WITH_LOSSES = 64  # of logistic regressions whose privacy losses are recorded: products of that many columns
 MODELS_PER_SEED = 256  # neighbours × inits that share a seed's batches in one chunk
 PROCESS_BYTES = 400 << 20  # a worker with everything imported and one function compiled
 
@@ -44,6 +45,8 @@ def choose_chunk_shape(plan: Plan, memory: int | str | None = None) -> ChunkShap
     by_memory = BYTES_PER_CHUNK // (4 * numbers * per_seed)
     by_memory = by_memory if most is None else min(by_memory, most // per_seed)
     by_work = WORK_PER_CHUNK / (model_work(plan) * per_seed)
+    if plan.lossy is not None and plan.model.convex and plan.data.classes == 2:
+        by_work = max(by_work, SEEDS_WITH_LOSSES / per_seed)
     if by_work > 0.1 * SEEDS_TOGETHER:  # batched products are several times faster than those of a single seed
         by_work = max(by_work, SEEDS_TOGETHER)
     pair = min(by_memory, plan.grid.seeds) >= 2 and by_work > 0.1  # one seed's products take a slower way through XLA

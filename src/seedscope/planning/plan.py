@@ -358,9 +358,6 @@ def _check(plan: Plan) -> None:
         _require_recordable(plan, "privacy_losses")
         rows = plan.data.base.persons is None
         require(rows, "privacy losses are about single rows; the data say that persons have several.", "person")
-        stepping = plan.mechanism.last_step > 0
-        known = not stepping or plan.relation == "add_or_remove"
-        require(known, f"privacy losses of {plan.mechanism.name} are about add_or_remove, the grid is {plan.relation}.")
         require(len(plan.lossy) > 0, "losses_of='neighbours' needs Grid(neighbours=…) or people; there are none.")
     plan.mechanism.check(plan.conditions)
 

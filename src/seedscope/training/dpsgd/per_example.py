@@ -88,8 +88,13 @@ def _clipped_unit_sum(
     (layer,), structure = layers_of(parameters)
     shapes = output_shapes(network, parameters, rows[0])
     passes = layer_passes(network, parameters, rows, labels, shapes)  # type: ignore[arg-type]  # a dense layer has them
-    gradient = layer_gradient(layer, passes.inputs[0], jnp.clip(passes.deltas[0], -bounds, bounds))
+    gradient = layer_gradient(layer, passes.inputs[0], clipped_slopes(passes.deltas[0], bounds))
     return jax.tree.unflatten(structure, [gradient.sum(weights)])
+
+
+def clipped_slopes(slopes: jax.Array, bounds: jax.Array) -> jax.Array:
+    """Return derivatives δ of networks with one unit, clipped to C/‖(a, 1)‖: then gradients δ (a, 1) are to C."""
+    return jnp.clip(slopes, -bounds, bounds)
 
 
 def flat_factors(norms: jax.Array, clipping_norm: float) -> jax.Array:

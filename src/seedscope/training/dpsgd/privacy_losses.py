@@ -3,13 +3,15 @@
 Whoever sees every noisy sum and knows the others' batches knows, at a step, `y = ξ + B g`: the noise that was drawn,
 and the clipped gradient g of the person if they were in the batch (B). With the person y is
 `(1−q)N(0, σ²) + qN(g, σ²)`, without `N(0, σ²)`, so the step adds
-`ln(1 − q + q·exp((⟨y, g⟩ − ‖g‖²/2)/σ²))`. For everybody watched `⟨ξ, g⟩` is one derivative of their losses along ξ; for
-logistic regression one matrix product. Momentum and schedules only see the noisy sums: they change nothing. Only the
-sum over steps is kept.
+`ln(1 − q + q·exp((⟨y, g⟩ − ‖g‖²/2)/σ²))`. With another in their place, whose gradient is h, it is `(1−q)N(0, σ²) +
+qN(h, σ²)` without them, and the same of h is taken off, `⟨y, h⟩ = ⟨ξ, h⟩ + B⟨g, h⟩`. For everybody watched `⟨ξ, g⟩` is
+one derivative of their losses along ξ, and `⟨g, h⟩` one along h; for logistic regression products of matrices
+(`unit_losses`). Momentum and schedules only see the noisy sums: they change nothing. Only the sum over steps is kept.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,123 +21,153 @@ import jax
 import jax.numpy as jnp
 
 from seedscope.models import Network, Parameters
-from seedscope.training.dpsgd.per_example import examples, flat_factors, has_one_unit, layers_of, smooth_factors
+from seedscope.training.dpsgd.per_example import clipped_sum, examples, flat_factors, smooth_factors
 from seedscope.training.gradient import log_loss
 
-LARGE = 30.0  # an exponent from which on 1 − q + q·e^z is q·e^z
+LARGE = 60.0  # an exponent from which on 1 − q + q·e^z is q·e^z in single precision
+
+
+class Spare(NamedTuple):
+    """Who stands in for a person: a row and its label."""
+
+    row: jax.Array
+    label: jax.Array
+
+
+class Scales(NamedTuple):
+    """The mechanism's numbers: what gradients are clipped to, and the noise's standard deviation."""
+
+    clipping_norm: Any
+    noise_scale: Any
 
 
 class Pulls(NamedTuple):
-    """Of clipped gradients g [..., person]: their products with standard normals ⟨n, g⟩, and ‖g‖²."""
+    """Of clipped gradients g [..., person]: products with standard normals ⟨n, g⟩, ‖g‖², and with a stand-in ⟨g, h⟩."""
 
     products: jax.Array
     squares: jax.Array
+    shared: Any = ()
+
+
+class LossRecorder(ABC):
+    """Adds up the privacy losses of people, rows of the training data."""
+
+    @abstractmethod
+    def empty(self, parameters: Parameters) -> jax.Array:
+        """Return losses of 0, in the recorder's own layout."""
+
+    @abstractmethod
+    def add(
+        self, losses: jax.Array, parameters: Parameters, normals: Parameters, batch: jax.Array, neighbours: jax.Array,
+        scales: Scales,
+    ) -> jax.Array:  # fmt: skip
+        """Return the losses after a step: its normals [seed, ...] and batches [seed, place], padded with the spare."""
+
+    @abstractmethod
+    def finished(self, losses: jax.Array, parameters: Parameters) -> jax.Array:
+        """Return the losses [seed, model, person]."""
 
 
 @dataclass(frozen=True, eq=False)
-class LossRecorder:
-    """Adds up the privacy losses [seed, model, person] of people: rows of the training data, and blocks of them."""
+class NetworkLosses(LossRecorder):
+    """Adds up losses [seed, model, person] of any network, block of people by block."""
 
     network: Network
     smooth: bool
     one_by_one: bool
     rate: Any  # the chance of a row to be in a batch
+    spare_place: int  # of the row with which batches are padded
     places: jax.Array  # [person]
     blocks: tuple[jax.Array, jax.Array]  # rows [block, person, ...] and labels, the last filled up
+    spare: Spare | None
 
     def empty(self, parameters: Parameters) -> jax.Array:
-        """Return losses of 0."""
         leaf = jax.tree.leaves(parameters)[0]
         return jnp.zeros((*leaf.shape[:2], len(self.places)), leaf.dtype)
 
     def add(
-        self,
-        losses: jax.Array,
-        parameters: Parameters,
-        normals: Parameters,
-        batch: jax.Array,
-        neighbours: jax.Array,
-        spare: int,
-        clipping_norm: Any,
-        noise_scale: Any,
-    ) -> jax.Array:
-        """Return the losses after a step: its normals [seed, ...] and batches [seed, place], padded with the spare."""
-        pulls = self._pulls(parameters, normals, clipping_norm)
-        squares = pulls.squares / noise_scale**2
-        drawn = jax.vmap(lambda one: jnp.zeros(spare + 1, bool).at[one].set(True)[self.places])(batch)
-        inside = drawn[:, None] & (self.places != neighbours[:, None])
-        exponents = pulls.products / noise_scale + jnp.where(inside, squares, 0.0) - squares / 2
-        return losses + _log_mixture(exponents, self.rate)
-
-    def _pulls(self, parameters: Parameters, normals: Parameters, clipping_norm: Any) -> Pulls:
-        """Return everybody's pulls [seed, model, person], block of people by block."""
+        self, losses: jax.Array, parameters: Parameters, normals: Parameters, batch: jax.Array, neighbours: jax.Array,
+        scales: Scales,
+    ) -> jax.Array:  # fmt: skip
         over: Callable[..., Any] = _in_turn if self.one_by_one else jax.vmap
-        unit = has_one_unit(jax.tree.map(lambda leaf: leaf[0, 0], parameters))
-        of_model = partial(_unit_pulls if unit else _network_pulls, self.network, self.smooth, clipping_norm)
+        drawn = jax.vmap(lambda one: jnp.zeros(self.spare_place + 1, bool).at[one].set(True)[self.places])(batch)
+        inside = drawn[:, None] & (self.places != neighbours[:, None])
 
-        def block(people: tuple[jax.Array, jax.Array]) -> Pulls:
-            def of_seed(pair: tuple[Parameters, Parameters]) -> Pulls:
-                own, draws = pair
-                found: Pulls = over(lambda one: of_model(people, draws, one))(own)
-                return found
-
-            found: Pulls = over(of_seed)((parameters, normals))
+        def of_seed(seed: tuple[Parameters, Parameters, jax.Array]) -> jax.Array:
+            own, draws, present = seed
+            found: jax.Array = over(lambda one: self._step(one[0], draws, one[1], scales))((own, present))
             return found
 
-        found = jax.lax.map(block, self.blocks)
-        products, squares = (jnp.moveaxis(one, 0, 2).reshape(*one.shape[1:3], -1) for one in found)
-        return Pulls(products[..., : len(self.places)], squares[..., : len(self.places)])
+        step: jax.Array = over(of_seed)((parameters, normals, inside))
+        return losses + step
+
+    def finished(self, losses: jax.Array, parameters: Parameters) -> jax.Array:
+        return losses
+
+    def _step(self, parameters: Parameters, normals: Parameters, inside: jax.Array, scales: Scales) -> jax.Array:
+        """Return a step's losses [person] of one model."""
+        C, sigma = scales
+        instead = None if self.spare is None else self._clipped(parameters, C)
+        pulls = self._pulls(parameters, normals, instead, C)
+        own = step_losses(pulls.products / sigma, pulls.squares / sigma**2, inside, self.rate)
+        if instead is None:
+            return own
+        product, square = _dot(normals, instead) / sigma, _dot(instead, instead) / sigma**2
+        return own - replaced_losses(product, square, pulls.shared / sigma**2, inside, self.rate)
+
+    def _clipped(self, parameters: Parameters, clipping_norm: Any) -> Parameters:
+        """Return the clipped gradient of who stands in."""
+        assert self.spare is not None
+        row, label = self.spare.row[None], self.spare.label[None]
+        ones = jnp.ones(1, row.dtype)
+        return clipped_sum(self.network, parameters, row, label, ones, clipping_norm, self.smooth)
+
+    def _pulls(self, parameters: Parameters, normals: Parameters, instead: Any, clipping_norm: Any) -> Pulls:
+        """Return everybody's pulls [person] at one model."""
+        of_block = partial(network_pulls, self.network, self.smooth, clipping_norm, normals, parameters, instead)
+        found = jax.lax.map(of_block, self.blocks)
+        return Pulls(*jax.tree.map(lambda one: one.reshape(-1)[: len(self.places)], found))
 
 
-def _network_pulls(
-    network: Network,
-    smooth: bool,
-    clipping_norm: Any,
-    people: tuple[jax.Array, jax.Array],
-    normals: Parameters,
-    parameters: Parameters,
-) -> Pulls:
-    """Return people's pulls at one model: their gradients' norms, and one derivative of their losses."""
+def network_pulls(
+    network: Network, smooth: bool, clipping_norm: Any, normals: Parameters, parameters: Parameters,
+    instead: Parameters | None, people: tuple[jax.Array, jax.Array],
+) -> Pulls:  # fmt: skip
+    """Return people's pulls at one model: their gradients' norms, and derivatives of their losses."""
     rows, labels = people
     norms = examples(network, parameters, rows, labels).norms
 
     def losses_at(where: Parameters) -> jax.Array:
         return log_loss(network.apply(where, rows), labels)
 
-    _, along = jax.jvp(losses_at, (parameters,), (normals,))
     factors = (smooth_factors if smooth else flat_factors)(norms, clipping_norm)
-    return Pulls(factors * along, (factors * norms) ** 2)
+    _, along = jax.jvp(losses_at, (parameters,), (normals,))
+    shared = () if instead is None else factors * jax.jvp(losses_at, (parameters,), (instead,))[1]
+    return Pulls(factors * along, (factors * norms) ** 2, shared)
 
 
-def _unit_pulls(
-    network: Network,
-    smooth: bool,
-    clipping_norm: Any,
-    people: tuple[jax.Array, jax.Array],
-    normals: Parameters,
-    parameters: Parameters,
-) -> Pulls:
-    """Return people's pulls at one logistic regression, whose gradients are δ·(a, 1): by two products."""
-    rows, labels = people[0].reshape(len(people[0]), -1), people[1]
-    logits, along = _unit_logits(parameters, rows), _unit_logits(normals, rows)
-    slopes = jax.nn.sigmoid(logits) - labels
-    lengths = jnp.sqrt(jnp.sum(rows * rows, axis=1) + 1)
-    norms = jnp.abs(slopes) * lengths
-    slopes = slopes * (smooth_factors if smooth else flat_factors)(norms, clipping_norm)
-    return Pulls(slopes * along, (slopes * lengths) ** 2)
+def step_losses(products: jax.Array, squares: jax.Array, inside: jax.Array, rate: Any) -> jax.Array:
+    """Return ln(1 − q + q·e^z), `z = ⟨n, g⟩ + (B − ½)‖g‖²`, g in the noise's standard deviations."""
+    return _log_mixture(products + jnp.where(inside, 0.5, -0.5) * squares, rate)
 
 
-def _unit_logits(parameters: Parameters, rows: jax.Array) -> jax.Array:
-    """Return what the one layer of a logistic regression makes of rows."""
-    layer = layers_of(parameters)[0][0]
-    logits: jax.Array = rows @ layer.weight.ravel() + layer.bias
-    return logits
+def replaced_losses(
+    products: jax.Array, squares: jax.Array, shared: jax.Array, inside: jax.Array, rate: Any
+) -> jax.Array:
+    """Return ln(1 − q + q·e^z), `z = ⟨n, h⟩ + B⟨g, h⟩ − ½‖h‖²`, h the stand-in's gradient."""
+    return _log_mixture(products - squares / 2 + jnp.where(inside, shared, 0.0), rate)
 
 
 def _log_mixture(exponents: jax.Array, rate: Any) -> jax.Array:
-    """Return ln(1 − q + q·e^z)."""
-    small = jnp.log1p(rate * jnp.expm1(jnp.minimum(exponents, LARGE)))
-    return jnp.where(exponents > LARGE, jnp.log(rate) + exponents, small)
+    """Return ln(1 − q + q·e^z); each rounding is below 1e-7, of losses that are summed up over steps."""
+    beyond = jnp.maximum(exponents - LARGE, 0.0)
+    return jnp.log((1 - rate) + rate * jnp.exp(exponents - beyond)) + beyond
+
+
+def _dot(first: Parameters, second: Parameters) -> jax.Array:
+    """Return the product of two pytrees."""
+    products = jax.tree.map(lambda a, b: jnp.sum(a * b), first, second)
+    return jnp.sum(jnp.stack(jax.tree.leaves(products)))
 
 
 def _in_turn(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -35,8 +35,9 @@ from seedscope.training.dpsgd.per_example import (
     layers_of,
     output_shapes,
 )
-from seedscope.training.dpsgd.privacy_losses import LossRecorder
+from seedscope.training.dpsgd.privacy_losses import LossRecorder, NetworkLosses, Scales, Spare
 from seedscope.training.dpsgd.steps import PrivateSteps
+from seedscope.training.dpsgd.unit_losses import UnitLosses, with_ones
 from seedscope.training.gradient import Probes, Records, flat, observe, starting_points, take
 
 WORKING_SET = 1 << 22  # bytes of layer inputs and outputs that one part may have: it should stay in the cache
@@ -44,7 +45,7 @@ LEAST_ROWS = 8  # of a part, whatever its bytes
 FIRST_PART = 0.8  # the chance that the first part has room for the Poisson batches of all seeds
 LATER_PART = 8  # rows of a later part
 ROWS_ALONE = 16  # of a part, at most, where models take turns
-PEOPLE_AT_ONCE = 2048  # whose privacy losses under logistic regression are worked on together
+NUMBERS_AT_ONCE = 1 << 16  # people × models whose privacy losses under logistic regression are worked on together
 Integer = jax.Array | np.uint32 | int  # that may be traced
 State = tuple[Parameters, Any, Any, Records, Any, Any]  # parameters, optimiser, draws ahead, norms, traces, losses
 
@@ -84,6 +85,7 @@ class PrivateJob:
     scores_at_checkpoints: bool
     norms_every: int
     traces: bool = False
+    losses_of_all: bool = False  # whether everybody's privacy losses are recorded
 
 
 class Data(NamedTuple):
@@ -131,7 +133,7 @@ def train_block(
     rate = job.private.learning_rate
     rate = rate if isinstance(rate, Schedule) else dials.learning_rate
     optimizer = transformation(rate, job.private.momentum, job.private.steps)
-    recorder, loser = _Recorder(job, people), _loss_recorder(job, lossy, len(rows) - 1)
+    recorder, loser = _Recorder(job, people), _loss_recorder(job, lossy, rows, labels)
     noise = Noise(job.network.init, keys, len(sizes)) if job.private.noise_multiplier else None
     data = Data(rows, labels, known_of_rows(job.network, rows, job.private.clipping.smooth), owners)
     batches = Cutter(drawn, sizes, job.room, spare=len(rows) - 1)
@@ -144,8 +146,8 @@ def train_block(
         sums = batch_sum(job, dials, parameters, data, batch, later_parts[t], neighbours, probe_keys(keys, t))
         normals, ahead = noise.at(ahead, t) if noise else (None, ahead)
         if loser is not None:
-            scales = dials.clipping_norm, dials.noise_scale
-            losses = loser.add(losses, parameters, normals, batch, neighbours, rows.shape[0] - 1, *scales)
+            scales = Scales(dials.clipping_norm, dials.noise_scale)
+            losses = loser.add(losses, parameters, normals, batch, neighbours, scales)
         noisy = noisy_update(job, dials, sums.gradient, batch, rows.shape[0] - 1, neighbours, normals, owners)
         updates, carried = optimizer.update(noisy, carried)
         traces = jax.tree.map(jnp.add, traces, sums.traces)
@@ -168,16 +170,21 @@ def train_block(
     kept: Records = jax.tree.map(lambda values: jnp.moveaxis(values, 0, 2), records)
     if probes is not None and not job.scores_at_checkpoints:
         kept |= observe(job.network, parameters, *probes)
-    kept |= {} if loser is None else {"privacy_losses": losses}
+    kept |= {} if loser is None else {"privacy_losses": loser.finished(losses, parameters)}
     return kept | recorder.finished(norms, parameters)
 
 
-def _loss_recorder(job: PrivateJob, lossy: Lossy | None, examples: int) -> LossRecorder | None:
-    """Return what sums up privacy losses, None where nobody's are recorded."""
+def _loss_recorder(job: PrivateJob, lossy: Lossy | None, rows: jax.Array, labels: jax.Array) -> LossRecorder | None:
+    """Return what sums up privacy losses, None where nobody's are recorded; the spare example is the last row."""
     if lossy is None:
         return None
+    examples, smooth = len(rows) - 1, job.private.clipping.smooth
     rate = job.private.batch_size / job.private.sampling_size(examples)
-    return LossRecorder(job.network, job.private.clipping.smooth, job.parts.one_by_one, rate, *lossy)
+    spare = Spare(rows[-1], labels[-1]) if job.relation == "replace_one" else None
+    if has_one_unit(jax.eval_shape(job.network.init, jax.random.key(0))):
+        blocks = jax.vmap(with_ones)(lossy.blocks[0]), lossy.blocks[1]
+        return UnitLosses(smooth, rate, examples, lossy.places, job.losses_of_all, blocks, spare)
+    return NetworkLosses(job.network, smooth, job.parts.one_by_one, rate, examples, *lossy, spare)
 
 
 def batch_sum(
@@ -470,14 +477,17 @@ def train_dpsgd(
     every = people.every if people else 1
     plain, numbers = private.at_one()
     dials = Dials(*numbers)
-    job = PrivateJob(network, plain, relation, parts, batches.room, scores_at_checkpoints, every, traced is not None)
+    job = PrivateJob(
+        network, plain, relation, parts, batches.room, scores_at_checkpoints, every, traced is not None,
+        lossy is not None and np.array_equal(lossy, np.arange(examples)),
+    )  # fmt: skip
     parameters = starting_points(network.init, root_seed, np.asarray(seeds, np.int32), len(neighbours), inits)
     segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
     lacking = np.repeat(neighbours, len(inits)).astype(np.int32)
     records = train_block(
         job, dials, parameters, rows, labels, batches.drawn, batches.sizes,
         noise_keys(root_seed if noise_seed is None else noise_seed, seeds), lacking, segments, probes,
-        _blocks(people, parts.first), traced, owners, _lossy(network, lossy, rows, labels, parts),
+        _blocks(people, parts.first), traced, owners, _lossy(network, lossy, rows, labels, parts, models * len(seeds)),
     )  # fmt: skip
     shape = (len(seeds), len(neighbours), len(inits))
     kept = {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}
@@ -528,14 +538,15 @@ def _blocks(people: People | None, width: int) -> tuple[np.ndarray, np.ndarray] 
 
 
 def _lossy(
-    network: Network, places: np.ndarray | None, rows: np.ndarray, labels: np.ndarray, parts: Parts
+    network: Network, places: np.ndarray | None, rows: np.ndarray, labels: np.ndarray, parts: Parts, models: int
 ) -> Lossy | None:
-    """Return the people whose privacy losses are recorded; logistic regression looks at all of them at once."""
+    """Return the people whose privacy losses are recorded, in blocks that stay in the cache."""
     if places is None:
         return None
     people = People(rows[places], labels[places], 1)
     unit = has_one_unit(jax.eval_shape(network.init, jax.random.key(0)))
-    return Lossy(places.astype(np.int32), _blocks(people, min(len(places), PEOPLE_AT_ONCE) if unit else parts.first))
+    together = max(LEAST_ROWS, NUMBERS_AT_ONCE // models) if unit else parts.first
+    return Lossy(places.astype(np.int32), _blocks(people, min(len(places), together)))
 
 
 def _beside(sizes: jax.Array, leaf: jax.Array) -> jax.Array:
