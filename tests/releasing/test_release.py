@@ -1,6 +1,7 @@
 """The one model to publish: proved, on a grid, loadable elsewhere, and refused where nothing is proved."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from scipy import stats
 
 import seedscope as ss
+from seedscope.core import SeedscopeWarning
 from seedscope.datasets import FittedScaling, from_frame
 from seedscope.mechanisms import Mechanism
 from seedscope.planning import make_plan
@@ -100,6 +102,23 @@ def test_what_is_written_tells_nothing_of_how_many_rows_there_are(tmp_path: Path
     facts = json.loads((tmp_path / "model" / "model.json").read_text())
     kept: dict[str, Any] = {name: value for name, value in facts.items() if name not in ("coefficients", "intercept")}
     assert "41" not in json.dumps(kept["guarantee"]) + json.dumps(kept["mechanism"])
+
+
+def test_the_card_says_what_counts_as_public_and_what_is_not_covered(tmp_path: Path) -> None:
+    ss.release(table(norm_bound=1.0), PROVED["objective"]).save(tmp_path / "model")
+    card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    assert "Counted as public knowledge: the columns' names" in card
+    assert "The choice of a level or a setting by results on private data" in card
+    assert "The people of a test part: no ε is about them" in card
+
+
+def test_a_release_whose_number_of_rows_could_show_says_so(tmp_path: Path) -> None:
+    given = ("breast-cancer", "--mechanism", "dpsgd", "--steps", "300", "--batch-size", "20")
+    with pytest.warns(SeedscopeWarning, match="give --public-size"):
+        run("release", *given, "--out", str(tmp_path / "a"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run("release", *given, "--public-size", "600", "--out", str(tmp_path / "b"))
 
 
 def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
@@ -236,3 +255,41 @@ def test_private_moments_depend_on_the_noisy_sums_alone_and_not_on_how_many_rows
     found = [scaled(rows[:n]) for n in (8, 7)]
     np.testing.assert_array_equal(found[0].mean, found[1].mean)
     np.testing.assert_array_equal(found[0].deviation, found[1].deviation)
+
+
+SCALINGS: dict[str, Any] = {
+    "public ranges": ss.Bounded(*RANGES),
+    "no scaling, rows within a norm": None,
+    "given moments": ss.Standardised(mean=(0.1, 0.2, 0.3), deviation=(1.0, 2.0, 3.0)),
+}
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_an_onnx_file_gives_the_chances_of_rows_as_they_are_in_the_table(name: str, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    data = table(norm_bound=1.0 if SCALINGS[name] is None else None)
+    model = ss.release(data, ss.ObjectivePerturbation(4.0), scaling=SCALINGS[name])
+    written = model.save(tmp_path / "model", onnx=True)
+    assert sorted(path.name for path in written) == ["MODEL_CARD.md", "model.json", "model.npz", "model.onnx"]
+    graph = onnx.load(str(tmp_path / "model" / "model.onnx"))
+    rows = np.concatenate([data.features, 1000 * data.features[:5]])  # beyond ranges and norms too
+    answer: Any = ReferenceEvaluator(graph).run(None, {"features": rows})
+    chances, labels = answer
+    expected = model.predict_proba(rows)
+    np.testing.assert_allclose(chances, expected, atol=1e-12)
+    assert labels.tolist() == [data.class_names[one] for one in expected.argmax(1)]
+    assert "seedscope" in graph.producer_name
+
+
+def test_onnx_is_for_linear_models() -> None:
+    with pytest.raises(ss.SeedscopeError, match="only linear models are written as ONNX"):
+        ss.release(table(norm_bound=1.0), DP, model=ss.mlp(4)).as_onnx()
+
+
+@pytest.mark.parametrize("proved", [True, False])
+def test_what_is_proved_may_be_read_by_all_and_what_is_not_by_its_owner_only(proved: bool, tmp_path: Path) -> None:
+    found = ss.release(table(norm_bound=1.0 if proved else None), PROVED["objective"], unproved=not proved)
+    modes = {path.stat().st_mode & 0o777 for path in found.save(tmp_path / "model")}
+    assert modes == ({0o644} if proved else {0o600})

@@ -32,6 +32,7 @@ def release(
     public_size: mechanism_options.PublicSize = None,
     private_scaling: mechanism_options.PrivateScaling = None,
     unproved: Annotated[bool, typer.Option("--unproved", help="Publish all the same what is not proved.")] = False,
+    onnx: Annotated[bool, typer.Option("--onnx", help="Write model.onnx too (linear models; extra onnx).")] = False,
     out: Annotated[Path, typer.Option(help="A new folder for the model.")] = Path("model"),
     as_json: options.Json = False,
 ) -> None:
@@ -54,9 +55,10 @@ def release(
     )
     left = epsilon / (1 + (SMOOTHING if mechanism in ("objective", "gaussian-objective", "output") else 0.0))
     level = mechanism_options.level(given, mechanism, None if mechanism == "sgd" else left, table, private_scaling)
+    mechanism_options.warn_of_size(level.mechanism, table)
     network = model_options.make_model(model)
     found = train_one(table, level.mechanism, model=network, scaling=level.scaling, unproved=unproved)
-    written = found.save(out)
+    written = found.save(out, onnx)
     return options.print_json(_summary(found, written)) if as_json else _print(found, written)
 
 

@@ -7,6 +7,12 @@ from typing import Any
 from seedscope.core import RELATION_WORDS
 from seedscope.mechanisms import NOT_COVERED
 
+RANDOM = "Random numbers came from the operating system and were kept nowhere."
+KNOWN = (
+    "Counted as public knowledge: the columns' names, ranges and levels, the target's classes, how the file is "
+    "written, and the settings of the training."
+)
+
 
 def model_card(facts: dict[str, Any]) -> str:
     """Return the card from what is public about the model."""
@@ -25,7 +31,8 @@ def _about(facts: dict[str, Any]) -> str:
     classes = " or ".join(facts["classes"])
     return (
         f"{facts['model']}, trained by {facts['mechanism']}. It predicts {classes} from {len(facts['features'])} "
-        "features, whose names and scaling are in `model.json`; weights are in `model.npz` too."
+        "features, whose names and scaling are in `model.json`; weights are in `model.npz` too. A `model.onnx`, if "
+        "there is one, is the same model and scales rows itself."
     )
 
 
@@ -56,11 +63,10 @@ def _guarantee(facts: dict[str, Any]) -> str:
 
 def _limits(facts: dict[str, Any]) -> str:
     """Return what is not covered."""
-    own = ["Random numbers came from the operating system and were kept nowhere."]
     learned = facts["guarantee"].get("assumes", [])
     warned = [f"Learned from the rows and not covered: {', '.join(learned)}."] if learned else []
     said = "\n".join(f"- {one}" for one in (*warned, *NOT_COVERED))
-    return f"{own[0]}\n\n## Not covered\n\n{said}"
+    return f"{RANDOM} {KNOWN}\n\n## Not covered\n\n{said}"
 
 
 def _use(facts: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seedscope.analyses.multiplicity import ReleasedDisagreement, released_model_disagreement
-from seedscope.core import SeedscopeError, cannot_write, plain_values, require, write_together
+from seedscope.core import PRIVATE, PUBLIC, SeedscopeError, cannot_write, plain_values, require, write_together
 from seedscope.datasets import FittedScaling
 from seedscope.mechanisms import Guarantee
 from seedscope.releasing.card import model_card
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from seedscope.accounting import TradeOff
 
 FORMAT, VERSION = "seedscope-model", 1
-WEIGHTS, FACTS, CARD = "model.npz", "model.json", "MODEL_CARD.md"
+WEIGHTS, FACTS, CARD, GRAPH = "model.npz", "model.json", "MODEL_CARD.md", "model.onnx"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,24 +94,34 @@ class ReleasedModel:
         linear = {"coefficients": self.weights[:-1].tolist(), "intercept": float(self.weights[-1])}
         return facts | (linear if self.linear else {})
 
-    def save(self, folder: str | Path) -> list[Path]:
-        """Write model.npz, model.json and MODEL_CARD.md into a new or empty folder, and nothing else."""
+    def as_onnx(self) -> bytes:
+        """Return a linear model with its scaling as an ONNX file (extra `onnx`): rows of the table in, chances out."""
+        from seedscope.releasing.onnx_graph import onnx_model  # extra
+
+        require(self.linear, f"only linear models are written as ONNX; this one is {self.model}.", argument="onnx")
+        return onnx_model(self.weights, self.scaling, self.class_names)
+
+    def save(self, folder: str | Path, onnx: bool = False) -> list[Path]:
+        """Write model.npz, model.json and MODEL_CARD.md (and model.onnx) into a new or empty folder, and nothing else.
+
+        Where the guarantee is proved everybody may read them, else their owner only.
+        """
         place = Path(folder)
         free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
         require(free, f"{place} is not empty; a published model gets a folder of its own.", argument="out")
         facts = plain_values(self.as_dict())
-        files = {
-            FACTS: json.dumps(facts, indent=1, ensure_ascii=False) + "\n",
+        files: dict[str, str | bytes] = {
             CARD: model_card(facts),
+            FACTS: json.dumps(facts, indent=1, ensure_ascii=False) + "\n",
+            WEIGHTS: _archive({"weights": self.weights, **_scaling_arrays(self.scaling)}),
         }
+        if onnx:
+            files[GRAPH] = self.as_onnx()
         try:
             place.mkdir(parents=True, exist_ok=True)
-            arrays = {"weights": self.weights, **_scaling_arrays(self.scaling)}
-            np.savez(place / WEIGHTS, allow_pickle=False, **arrays)
-            write_together(place, files)
+            return write_together(place, files, PUBLIC if self.guarantee.is_proved else PRIVATE)
         except OSError as error:
             raise cannot_write(place, error) from error
-        return [place / name for name in (CARD, FACTS, WEIGHTS)]
 
 
 def load_released(folder: str | Path) -> ReleasedModel:
@@ -128,6 +139,13 @@ def load_released(folder: str | Path) -> ReleasedModel:
         _scaling_from(facts["scaling"]), facts["mechanism"], Guarantee.from_description(facts["guarantee"]),
         noise_scale=facts.get("noise_scale"),
     )  # fmt: skip
+
+
+def _archive(arrays: dict[str, np.ndarray]) -> bytes:
+    """Return arrays as an .npz file."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
 
 
 def _scaling_arrays(scaling: FittedScaling) -> dict[str, np.ndarray]:
