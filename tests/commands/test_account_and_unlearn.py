@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from seedscope import DPSGD, Grid, Norms, Records, SeedscopeError, Shuffled, train
+from seedscope import DPSGD, Ensemble, Grid, Norms, Records, SeedscopeError, Shuffled, train
 from seedscope.accounting import dpsgd_epsilon
 from seedscope.commands.cli import app
 from tests.helpers.small_data import table
@@ -119,5 +119,17 @@ def test_train_records_norms_that_unlearn_reads(tmp_path: Path) -> None:
     assert "--norms-every must be" in refused(
         "train", "breast-cancer", *options, "--norms", "test", "--norms-every", "x"
     )
-    assert "--norms-every goes with --norms" in refused("train", "breast-cancer", *options, "--norms-every", "5")
+    assert "go with --norms" in refused("train", "breast-cancer", *options, "--norms-every", "5")
     assert "DPSGD only" in refused("train", "breast-cancer", "--norms", "test", "--store", tmp_path / "other")
+
+
+def test_train_keeps_path_sums_that_unlearn_reads(tmp_path: Path) -> None:
+    place = str(tmp_path / "sums")
+    options = ["--mechanism", "dpsgd", "--epsilon", "2", "--steps", "10", "--seeds", "2", "--norms", "train"]
+    ran("train", "breast-cancer", *options, "--norms-orders", "1.5,2,4", "--store", place, "--json")
+    assert Ensemble.open(place).dataset["path_sums"].dims == ("seed", "neighbour", "init", "path_order", "watched")
+    found = json.loads(ran("unlearn", place, "--person", "5", "--order", "1.5", "--budget", "100", "--json"))
+    assert found["retrainings"] == 0
+    message = refused("train", "breast-cancer", *options, "--norms-orders", "1.5;2")
+    assert "--norms-orders must be numbers with commas" in message
+    assert "go with --norms" in refused("train", "breast-cancer", "--norms-orders", "2")

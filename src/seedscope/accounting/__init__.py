@@ -24,21 +24,29 @@ from seedscope.accounting.gaussian_objective import (
     pull_corners,
     smallest_scale,
 )
+from seedscope.accounting.norm_bins import ABOVE, BINS, SHIFT, TOP, bin_edges, binned_up, divergence_table
 from seedscope.accounting.order_two import SMOOTH_CLIPPING_BOUND, dpsgd_rdp, gaussian_rdp, pure_epsilon_rdp
 from seedscope.accounting.risk import Risk, dpsgd_noise_for_risk
 from seedscope.accounting.sampled_gaussian import FractionalOrders, sampled_gaussian_rdp
 from seedscope.accounting.trade_off import TradeOff, pld_epsilon, trade_off
 
 __all__ = [
+    "ABOVE",
+    "BINS",
     "DEFAULT_ORDERS",
+    "SHIFT",
     "SMOOTH_CLIPPING_BOUND",
+    "TOP",
     "FractionalOrders",
     "Risk",
     "TradeOff",
+    "bin_edges",
+    "binned_up",
     "classical_gaussian_epsilon",
     "classical_gaussian_noise_scale",
     "curvature_epsilon",
     "curvature_l2",
+    "divergence_table",
     "dpsgd_epsilon",
     "dpsgd_noise_for_risk",
     "dpsgd_noise_multiplier",

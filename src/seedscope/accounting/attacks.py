@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from seedscope.core import require, require_probability
 
+PEOPLE_AT_ONCE = 64  # whose rates are held together
 RATES = np.concatenate([[0.0], np.geomspace(1e-8, 0.01, 60), np.linspace(0.01, 1.0, 400)[1:]])
 
 
@@ -54,11 +55,19 @@ def membership_advantage(rdp: ArrayLike, orders: ArrayLike) -> np.ndarray:
     divergences, alpha = _checked(rdp, orders)
     smallest = divergences.min(axis=-1)  # every order's divergence is above that of order 1
     variation = np.minimum(np.sqrt(smallest / 2), np.sqrt(-np.expm1(-smallest)))
-    # between two rates neither the bound rises above its right end nor the rate falls below its left one
-    rates = true_positive_rate(divergences[..., None, :], alpha, RATES)
-    along = np.max(rates[..., 1:] - RATES[:-1], axis=-1)
+    flat = divergences.reshape(-1, len(alpha))
+    parts = np.array_split(flat, max(1, -(-len(flat) // PEOPLE_AT_ONCE)))
+    along = np.concatenate([_largest_gap(part, alpha) for part in parts]).reshape(smallest.shape)
     advantage: np.ndarray = np.minimum(variation, along)[()]
     return advantage
+
+
+def _largest_gap(divergences: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """Return the largest difference of the rates [person] that divergences [person, order] allow."""
+    # between two rates neither the bound rises above its right end nor the rate falls below its left one
+    rates = true_positive_rate(divergences[:, None, :], alpha, RATES)
+    largest: np.ndarray = np.max(rates[:, 1:] - RATES[:-1], axis=-1)
+    return largest
 
 
 def epsilon_advantage(epsilon: ArrayLike, delta: ArrayLike = 0.0) -> np.ndarray:

@@ -12,7 +12,7 @@ import typer
 
 from seedscope.commands import data_options, ending, mechanism_options, model_options, options
 from seedscope.commands.terminal import confirm, logs, progress_of, say
-from seedscope.core import in_bytes, require
+from seedscope.core import SeedscopeError, in_bytes, require
 
 if TYPE_CHECKING:
     from seedscope.execution import Estimate
@@ -31,6 +31,10 @@ NormsOf = Annotated[
     str | None, typer.Option(help="With dpsgd: record gradient norms of the neighbours, of train or of test rows.")
 ]
 NormsEvery = Annotated[str, typer.Option(help="How often norms are recorded: a number of steps, or epoch.")]
+NormsOrders = Annotated[
+    str | None,
+    typer.Option(help="Keep no norms but sums of step divergences at Rényi orders like 1.5,2,4: for many runs."),
+]
 Store = Annotated[
     Path | None, typer.Option(help="The folder to keep models in; default: one in runs, named by what is trained.")
 ]
@@ -72,6 +76,7 @@ def train(
     checkpoints: Annotated[str, typer.Option(help="How many checkpoints, or steps like 10,100,1000.")] = "1",
     norms: NormsOf = None,
     norms_every: NormsEvery = "1",
+    norms_orders: NormsOrders = None,
     seed: options.Seed = 0,
     store: Store = None,
     jobs: options.Jobs = None,
@@ -97,7 +102,7 @@ def train(
     from seedscope.planning import Grid  # start-up
 
     check_until(until_error, seeds, max_seeds)
-    records = norm_records(norms, norms_every)
+    records = norm_records(norms, norms_every, norms_orders)
     require(until_error is None or records is None, "--norms goes with --seeds; leave --until-error out.")
     table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
     chosen = mechanism_options.MechanismOptions(
@@ -204,16 +209,25 @@ def visibly(what: str, store: Path, quiet: bool) -> Iterator[Callable[[int, int]
         raise typer.Exit(ending.stopped_code()) from None
 
 
-def norm_records(of: str | None, every: str) -> Any:
+def norm_records(of: str | None, every: str, orders: str | None = None) -> Any:
     """Return what is recorded where gradient norms are asked for; None: the defaults."""
     from seedscope.planning import Norms, Records  # start-up
 
     if of is None:
-        require(every == "1", "--norms-every goes with --norms.")
+        require(every == "1" and orders is None, "--norms-every and --norms-orders go with --norms.")
         return None
     known = every == "epoch" or every.isdigit()
     require(known, f"--norms-every must be a number of steps or 'epoch', got {every!r}.")
-    return Records(norms=Norms(of, "epoch" if every == "epoch" else int(every)))  # type: ignore[arg-type]
+    often: Any = "epoch" if every == "epoch" else int(every)
+    return Records(norms=Norms(of, often, orders=_orders(orders)))  # type: ignore[arg-type]
+
+
+def _orders(written: str | None) -> tuple[float, ...]:
+    """Return the numbers of a list with commas."""
+    try:
+        return tuple(float(one) for one in written.split(",")) if written else ()
+    except ValueError:
+        raise SeedscopeError(f"--norms-orders must be numbers with commas, like 1.5,2,4, got {written!r}.") from None
 
 
 def check_until(until_error: float | None, seeds: int | None, max_seeds: int | None) -> None:

@@ -278,7 +278,7 @@ class Load:
     traced: bool = False
 
 
-Recordable = Literal["gradient_norms", "fisher_traces", "privacy_losses"]
+Recordable = Literal["gradient_norms", "path_sums", "fisher_traces", "privacy_losses"]
 COPIES = 3  # of records: where they are computed, as the worker's arrays, and on their way to the driver
 
 

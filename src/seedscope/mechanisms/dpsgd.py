@@ -255,6 +255,8 @@ class DPSGD(StepMechanism):
     def cannot_record(self, what: Recordable) -> str:
         if what == "gradient_norms":
             return ""
+        if what == "path_sums":
+            return self._no_sums()
         if what == "privacy_losses":
             return self._no_losses()
         if not self.clipping.smooth:
@@ -277,6 +279,12 @@ class DPSGD(StepMechanism):
         if self.sampling != Poisson():
             return f"privacy losses are known for Poisson() batches only, and these are {self.sampling}."
         return "" if self.rule == "sum" else "privacy losses need rule='sum': the mean's divisor depends on the batch."
+
+    def _no_sums(self) -> str:
+        """Return why sums of step divergences cannot be recorded, empty where they can."""
+        if self.clipping.smooth:
+            return "path sums read norms as flatly clipped, the mechanism clips smoothly."
+        return self._unproved() and f"path sums need steps whose divergence is known: {self._unproved()}"
 
     def public_words(self) -> str:
         return f"DP-SGD with {type(self.sampling).__name__} batches, gradients clipped to {self.clipping_norm:g}"

@@ -71,7 +71,8 @@ def recorded_numbers(plan: Plan) -> int:
     checkpoints = len(plan.steps)
     numbers = checkpoints * plan.parameters
     numbers += probes * (outputs + 1) * (checkpoints if plan.records.scores_at_checkpoints else 1)
-    numbers += len(plan.norm_steps) * (len(plan.watched.rows) if plan.watched else 0)
+    kept = len(plan.norm_steps) + (len(plan.records.norms.orders) if plan.records.norms else 0)
+    numbers += kept * (len(plan.watched.rows) if plan.watched else 0)
     numbers += 0 if plan.lossy is None else len(plan.lossy)
     return numbers + checkpoints * (0 if plan.traced is None else len(plan.traced))
 
@@ -91,7 +92,7 @@ def models_within(plan: Plan, memory: int | str) -> int:
 
 def load_of(plan: Plan) -> Load:
     """Return what training one model of a plan deals with."""
-    watched = len(plan.norm_steps) * (len(plan.watched.rows) if plan.watched else 0)
+    watched = plan.looks * (len(plan.watched.rows) if plan.watched else 0)
     watched += max(1, plan.mechanism.last_step) * (0 if plan.lossy is None else len(plan.lossy))
     shape, classes = plan.data.features.shape[1:], plan.data.classes
     return Load(

@@ -116,8 +116,16 @@ class Plan:
     @cached_property
     def norm_steps(self) -> tuple[int, ...]:
         """How many steps were done at each state whose gradient norms are recorded."""
-        if self.records.norms is None:
-            return ()
+        return () if self.records.norms is None or self.records.norms.orders else self._looked_at()
+
+    @property
+    def looks(self) -> int:
+        """At how many states people's gradient norms are looked at, whether they are kept or summed up."""
+        return 0 if self.records.norms is None else len(self._looked_at())
+
+    def _looked_at(self) -> tuple[int, ...]:
+        """Return how many steps were done at each state at which gradient norms are looked at."""
+        assert self.records.norms is not None
         every = self.records.norms.steps_between(len(self.data.base), self.mechanism.batch_size)
         return (*range(0, self.mechanism.last_step, every), self.mechanism.last_step)
 
@@ -288,11 +296,14 @@ class Plan:
             "watched_labels": part.labels.astype(self._float),
             "norms_every": self.records.norms.steps_between(len(self.data.base), self.mechanism.batch_size),
             "norms_precision": self.records.norms.precision,
+            "path_orders": self.records.norms.orders,
         }
 
     def _recorded(self) -> dict[str, Any]:
         """Return the records as plain values; what came later only where asked for: other stores stay the same."""
         recorded, later = as_read_back(asdict(self.records)), ("fisher_traces", "losses_of")
+        if recorded["norms"] is not None and not recorded["norms"]["orders"]:
+            del recorded["norms"]["orders"]
         return {name: value for name, value in recorded.items() if name not in later or value is not None}
 
     def chunk_coordinates(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
@@ -352,6 +363,8 @@ def _check(plan: Plan) -> None:
         _require_recordable(plan, "gradient_norms")
         nobody = len(plan.watched.rows) == 0
         require(not nobody, "Norms(of='neighbours') needs Grid(neighbours=…) or people; there are none.")
+        if plan.records.norms is not None and plan.records.norms.orders:
+            _require_recordable(plan, "path_sums")
     if plan.traced is not None:
         _check_traces(plan, plan.traced)
     if plan.lossy is not None:

@@ -25,14 +25,20 @@ class Norms:
 
     `of` is a part of the data: "neighbours" (the rows that neighbouring data sets lack), "train" or "test". They are
     recorded before every `every`-th step, or once an "epoch", from the initial state on, and after the last step.
-    "float16" halves the space; it is rounded up, so that what follows from the norms stays a bound.
+    "float16" halves the space; it is rounded up, so that what follows from the norms stays a bound. With `orders` no
+    norms are kept but their path sums: each run's sum over its steps of the step's Rényi divergence at these orders, so
+    that everybody of a large data set, or a hundred thousand runs, fit in memory.
     """
 
     of: Literal["neighbours", "train", "test"] = "neighbours"
     every: int | Literal["epoch"] = 1
     precision: Literal["float32", "float16"] = "float32"
+    orders: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
+        rising = all(1 < order < np.inf for order in self.orders) and list(self.orders) == sorted(set(self.orders))
+        require(rising, f"orders must be rising numbers above 1, got {self.orders}.")
         parts = ("neighbours", "train", "test")
         require(self.of in parts, f"of must be one of {', '.join(parts)}, got {self.of!r}.")
         if self.every != "epoch":

@@ -42,7 +42,9 @@ def variables(plan: Plan) -> list[Variable]:
         found.append(_variable(plan, "losses", scores, "float32"))
     for name, dtype in plan.mechanism.model_records.items():
         found.append(_variable(plan, name, ("seed", "neighbour", "init"), dtype))
-    if plan.records.norms is not None:
+    if plan.records.norms is not None and plan.records.norms.orders:
+        found.append(_variable(plan, "path_sums", ("seed", "neighbour", "init", "path_order", "watched"), "float32"))
+    elif plan.records.norms is not None:
         axes = ("seed", "neighbour", "init", "norm_step", "watched")
         found.append(_variable(plan, "gradient_norms", axes, plan.records.norms.precision))
         found.append(_variable(plan, "correct", axes, "float16"))  # 0 or 1; like everything else NaN until it is known
@@ -95,12 +97,14 @@ def _example_neighbours(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
 
 
 def _watched(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
-    """Return the coordinates of recorded gradient norms: the steps done before, and whose they are."""
-    if plan.watched is None:
+    """Return the coordinates of recorded gradient norms (the steps done before) or path sums, and whose they are."""
+    if plan.watched is None or plan.records.norms is None:
         return {}
     name, rows, part = plan.watched.name, plan.watched.rows, plan.watched.part
+    orders = plan.records.norms.orders
+    along = ("path_order", np.array(orders)) if orders else ("norm_step", np.array(plan.norm_steps))
     return {
-        "norm_step": ("norm_step", np.array(plan.norm_steps)),
+        along[0]: along,
         "watched_part": ("watched", np.repeat([name], len(rows))),
         "watched_row": ("watched", rows),
         "watched_label": ("watched", part.labels),
@@ -186,6 +190,7 @@ def _variable(plan: Plan, name: str, axes: tuple[str, ...], dtype: str) -> Varia
         "example": len(plan.job.probe_rows),
         "class": plan.data.classes,
         "norm_step": len(plan.norm_steps),
+        "path_order": 0 if plan.records.norms is None else len(plan.records.norms.orders),
         "watched": 0 if plan.watched is None else len(plan.watched.rows),
         "traced": 0 if plan.traced is None else len(plan.traced),
         "loser": 0 if plan.lossy is None else len(plan.lossy),

@@ -64,6 +64,7 @@ class Job:
     watched_labels: np.ndarray | None = None
     norms_every: int = 1
     norms_precision: str = "float32"
+    path_orders: tuple[float, ...] = ()  # where only sums of step divergences are recorded: at these orders
     traced: np.ndarray | None = None  # indices of the rows whose Fisher traces are recorded
     lossy: np.ndarray | None = None  # indices of the rows whose privacy losses are recorded
     cargo: Any = None  # what a user's own model needs besides arrays

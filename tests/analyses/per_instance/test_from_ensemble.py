@@ -7,7 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seedscope import DPSGD, Ensemble, Grid, Norms, Number, Records, SeedscopeError, Shuffled, per_instance, train
+from seedscope import (
+    DPSGD,
+    Ensemble,
+    Grid,
+    Norms,
+    Number,
+    Records,
+    SeedscopeError,
+    Shuffled,
+    SmoothClipping,
+    per_instance,
+    train,
+)
 from seedscope.accounting import dpsgd_epsilon, pld_epsilon, rdp_to_epsilon
 from seedscope.analyses.per_instance.paths import PATH_ORDERS
 from seedscope.commands.account import account_for, least_noise
@@ -15,7 +27,7 @@ from seedscope.commands.unlearn import summarise
 from tests.helpers.present import present
 from tests.helpers.small_data import table
 
-MECHANISM = DPSGD(1.0, batch_size=8, steps=30, noise_multiplier=1.5, clipping_norm=0.5)
+MECHANISM = DPSGD(1.0, batch_size=8, steps=30, noise_multiplier=1.5, clipping_norm=0.5, delta=1e-5)
 ORDERS = (1.5, 2.0, 4.0, 8.0)
 
 
@@ -192,3 +204,63 @@ def test_an_account_from_epsilon_finds_the_least_noise() -> None:
     )
     assert found.epsilon["rdp"] == pytest.approx(2.0, rel=1e-4)
     assert found.noise_multiplier > 0
+
+
+PATHS = (1.5, 2.0, 3.0, 8.0)
+
+
+@pytest.fixture(scope="module")
+def summed() -> Ensemble:
+    """Return the models of `ensemble`, of whose norms only path sums were kept."""
+    records = Records(norms=Norms(orders=PATHS))
+    return train(table(), MECHANISM, grid=Grid(seeds=6, neighbours=3, init="fixed"), records=records)
+
+
+def test_path_sums_of_training_are_those_of_its_norms(ensemble: Ensemble, summed: Ensemble) -> None:
+    norms, sums = ensemble.dataset["gradient_norms"].values, summed.dataset["path_sums"].values
+    np.testing.assert_array_equal(ensemble.weights.values, summed.weights.values)
+    runs = norms.reshape(-1, *norms.shape[3:])[:, :-1]
+    exact = per_instance.step_rdp(per_instance.clipped(runs, 0.5)[..., None] / 0.5, 1.5, 0.2, PATHS).sum(axis=1)
+    found = np.moveaxis(sums.reshape(-1, *sums.shape[3:]), 1, 2)
+    assert np.all(found >= exact * (1 - 1e-12))
+    assert np.all(found <= exact * 1.02)
+
+
+def test_path_sums_alone_give_everybodys_privacy(ensemble: Ensemble, summed: Ensemble) -> None:
+    alone = per_instance.per_instance_privacy(summed, orders=(1.25, 2.0))
+    assert np.isnan(alone.by_steps).all()
+    np.testing.assert_array_equal(alone.rdp, alone.by_paths)
+    norms = ensemble.dataset["gradient_norms"].values[:, 0, 0]
+    sums = per_instance.path_sums(norms, 1.5, 0.2, PATHS, clipping_norm=0.5, steps=30)
+    expected = np.minimum(per_instance.paths_rdp(sums, PATHS, (1.25, 2.0)), alone.baseline)
+    np.testing.assert_allclose(alone.rdp_with, expected, rtol=1e-4)
+    assert alone.both_directions.all()
+    assert np.all(alone.epsilon <= alone.epsilon_statistical)
+    with pytest.raises(SeedscopeError, match="only their path sums were recorded"):
+        per_instance.step_shares(summed)
+
+
+def test_path_sums_every_few_steps_are_estimates_only() -> None:
+    records = Records(norms=Norms("train", every=7, orders=PATHS))
+    found = per_instance.per_instance_privacy(train(table(), MECHANISM, grid=Grid(seeds=3), records=records))
+    assert found.training.every == 7
+    assert np.isnan(found.epsilon_statistical).all()
+    assert np.isfinite(found.epsilon).all()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        (replace(MECHANISM, rule="mean"), "path sums need steps whose divergence is known"),
+        (replace(MECHANISM, noise_multiplier=0.0), "path sums need steps"),
+        (replace(MECHANISM, clipping=SmoothClipping()), "clips smoothly"),
+    ],
+)
+def test_path_sums_are_refused_where_steps_have_no_known_divergence(mechanism: DPSGD, message: str) -> None:
+    with pytest.raises(SeedscopeError, match=message):
+        train(table(), mechanism, grid=Grid(seeds=2), records=Records(norms=Norms("train", orders=PATHS)))
+
+
+def test_orders_of_path_sums_must_rise() -> None:
+    with pytest.raises(SeedscopeError, match="orders must be rising"):
+        Norms(orders=(2.0, 1.5))

@@ -13,8 +13,8 @@ from scipy import stats
 
 from seedscope import SeedscopeError
 from seedscope import per_instance as pi
-from seedscope.accounting import gaussian_epsilon, sampled_gaussian_rdp
-from seedscope.analyses.per_instance.everybody import bin_edges, binned_divergences, binned_up
+from seedscope.accounting import bin_edges, binned_up, gaussian_epsilon, sampled_gaussian_rdp
+from seedscope.analyses.per_instance.everybody import binned_divergences
 from tests.helpers.present import present
 
 

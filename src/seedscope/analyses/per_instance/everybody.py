@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.accounting import sampled_gaussian_rdp
+from seedscope.accounting import bin_edges, binned_up, divergence_table, sampled_gaussian_rdp
 from seedscope.analyses.per_instance.composition import (
     LARGE_EXPONENT,
     default_holder,
@@ -26,15 +26,9 @@ from seedscope.analyses.per_instance.composition import (
 )
 from seedscope.core import require, require_positive, require_probability
 
-MANTISSA_BITS = 8  # of a sensitivity's bin: neighbouring bins differ by at most 2⁻⁸
-OCTAVES = 14  # bins reach down to 2⁻¹⁴ of the clipping norm; what is smaller is rounded up to that
 GROUPS = 400  # of steps that share an order and a temperature
 PEOPLE_AT_ONCE = 8192
 FIRST_ORDER, ORDER_RATIO = 0.05, 1.009  # tabulated orders: α − 1 is FIRST_ORDER times powers of the ratio
-
-_SHIFT = 23 - MANTISSA_BITS
-_TOP = int(np.float32(1.0).view(np.uint32)) >> _SHIFT
-BINS = (OCTAVES << MANTISSA_BITS) + 1
 
 
 def everybodys_rdp(
@@ -117,16 +111,13 @@ def path_sums(
     require(norms.ndim == 3 and norms.size > 0, f"sensitivities must be [run, state, person], got {norms.shape}.")
     require_positive("clipping_norm", clipping_norm)
     counts = _steps_of_states(norms.shape[1], every, steps)
-    tables = np.stack([path_table(noise_multiplier, sampling_probability, float(alpha)) for alpha in alphas], axis=1)
+    tables = np.stack(
+        [divergence_table(noise_multiplier, sampling_probability, float(alpha)) for alpha in alphas], axis=1
+    )
     sums = np.zeros((norms.shape[0], norms.shape[2], len(alphas)))
     for state, count in enumerate(counts):
         sums += count * tables[binned_up(norms[:, state], clipping_norm)]
     return sums
-
-
-def path_table(noise_multiplier: float, sampling_probability: float, order: float) -> np.ndarray:
-    """Return the divergence of a step at the upper end of each bin, exactly at the order."""
-    return sampled_gaussian_rdp(bin_edges(), noise_multiplier, sampling_probability, order)
 
 
 def _steps_of_states(states: int, every: int, steps: int | None) -> np.ndarray:
@@ -210,27 +201,6 @@ def _divergences(log_kernels: np.ndarray, alpha: float) -> np.ndarray:
     """Return D_α from ln((A − 1)/(α(α−1)))."""
     divergences: np.ndarray = np.logaddexp(0.0, log_kernels + np.log(alpha * (alpha - 1))) / (alpha - 1)
     return divergences
-
-
-def bin_edges() -> np.ndarray:
-    """Return the upper end of each bin of relative sensitivities, the last 1; they are floats with few digits."""
-    bits = ((np.arange(BINS, dtype=np.int64) - (BINS - 1) + _TOP) << _SHIFT).astype(np.uint32)
-    return bits.view(np.float32).astype(float)
-
-
-def binned_up(norms: np.ndarray, clipping_norm: float) -> np.ndarray:
-    """Return the bin of each clipped norm, whose upper end is at least the norm.
-
-    >>> bin_edges()[binned_up(np.array([0.3, 5.0]), clipping_norm=1.0)].tolist()
-    [0.30078125, 1.0]
-    """
-    relative = np.asarray(norms, np.float32) * np.float32((1 + 2.0**-22) / clipping_norm)
-    np.minimum(relative, np.float32(1.0), out=relative)
-    bits = relative.view(np.uint32)
-    bits += np.uint32((1 << _SHIFT) - 1)
-    bits >>= np.uint32(_SHIFT)
-    require(bits <= _TOP, "gradient norms must be at least 0 and not NaN; a run that diverged must be left out.")
-    return np.maximum(bits.astype(np.int32) - (_TOP - (BINS - 1)), 0)
 
 
 def _groups(steps: int) -> Iterator[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from seedscope.analyses.per_instance.meaning import membership_advantage, memori
 from seedscope.analyses.per_instance.paths import PATH_ORDERS, cut_off, paths_rdp, paths_rdp_upper
 from seedscope.analyses.per_instance.unlearning import Divergence
 from seedscope.core import BASE, Number, SeedscopeError, require, require_probability, unknown_name
+from seedscope.planning import Norms
 from seedscope.storage import Ensemble
 
 ORDERS = (1.1, 1.25, 1.5, 1.75, 2.0, 2.2, 2.4, 2.7, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
@@ -49,7 +50,8 @@ class PerInstancePrivacy:
     Arrays are over the watched people: `people` are their places on the ensemble's person axis. `rdp` [person, order]
     is the larger of the directions that were measured: `rdp_with`, D(trained with‖without) from runs with the person,
     and `rdp_without`, D(without‖with) from runs without; NaN where no such runs were made. Each is the smaller of two
-    compositions: `by_steps` (GLA's theorem) and `by_paths` (one Hölder step). `epsilon` [person] is an estimate, with
+    compositions: `by_steps` (GLA's theorem; NaN where only path sums were recorded) and `by_paths` (one Hölder step).
+    `epsilon` [person] is an estimate, with
     few runs often below the truth. `epsilon_statistical` and `advantage_statistical` hold for everybody at once with
     the confidence over the runs drawn, whichever composition gave them; NaN where norms were not recorded at every step
     or a direction is missing. `epsilon_baseline` is the guarantee for any data by Rényi divergences,
@@ -156,9 +158,19 @@ def per_instance_privacy(
     alphas = np.asarray(orders, float)
     sides = _directions(ensemble, init)
     people = ensemble.dataset.sizes["watched"]
-    bounds = [_bounds(norms, training, alphas, holder, confidence, 2 * people) for _, norms in sides]
-    places = [places for places, _ in sides]
-    return _summed_up(ensemble, training, alphas, places, bounds, confidence)
+    covered = 2 * people
+
+    def bounds(places: np.ndarray, recorded: np.ndarray) -> _Bounds:
+        """Return one direction's bounds from norms, or path sums."""
+        if len(places) == 0:
+            return _nobody(alphas)
+        if "path_order" in ensemble.dataset.dims:
+            path_orders = ensemble.dataset["path_order"].values
+            return _path_bounds(np.moveaxis(recorded, 1, 2), path_orders, training, alphas, confidence, covered)
+        return _bounds(recorded, training, alphas, holder, confidence, covered)
+
+    found = [bounds(places, recorded) for places, recorded in sides]
+    return _summed_up(ensemble, training, alphas, [places for places, _ in sides], found, confidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +203,7 @@ def step_shares(ensemble: Ensemble, order: float = 8.0, *, init: str | None = No
     GLA Theorem 3.2, Figures 2 and 3.
     """
     training, chosen = training_of(ensemble), _init_place(ensemble, init)
+    _require_norms(ensemble)
     here = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
     relative = np.minimum(here["gradient_norms"].values / training.clipping_norm, 1.0)
     rdp = sampled_gaussian_rdp(relative, training.noise_multiplier, training.sampling_probability, order)
@@ -207,6 +220,7 @@ def contribution_shares(
     orders costs more than the average gains.
     """
     training, chosen = training_of(ensemble), _init_place(ensemble, init)
+    _require_norms(ensemble)
     here = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
     before_last = here["norm_step"].values < training.steps
     steps = here["norm_step"].values[before_last]
@@ -236,28 +250,49 @@ def training_of(ensemble: Ensemble, delta: float | None = None) -> Training:
     require(sums.noise_multiplier > 0, "per-instance accounting needs noise, noise_multiplier is 0.")
     added = relation == "add_or_remove"
     require(added, f"per-instance accounting is of the add_or_remove relation, the grid has {relation}.")
-    require("norm_step" in ensemble.dataset.dims, "no gradient norms were recorded; train with Records(norms=Norms()).")
+    recorded = bool({"norm_step", "path_order"} & set(ensemble.dataset.dims))
+    require(recorded, "no gradient norms were recorded; train with Records(norms=Norms()).")
     rows = ensemble.description.preprocessing.rows_per_person
     require(rows == 1, f"per-instance accounting is of single rows, and people have up to {rows} here.")
     chosen = sums.delta if delta is None else delta
     require_probability("delta", chosen)
-    states = ensemble.dataset["norm_step"].values
     return Training(
         noise_multiplier=sums.noise_multiplier,
         clipping_norm=sums.clipping_norm,
         sampling_probability=sums.sampling_probability,
         steps=sums.steps,
-        every=int(states[1] - states[0]) if len(states) > 2 else sums.steps,
+        every=_every(ensemble, sums.steps),
         delta=chosen,
+    )
+
+
+def _every(ensemble: Ensemble, steps: int) -> int:
+    """Return how many steps a state whose norms were looked at stands for."""
+    if "path_order" in ensemble.dataset.dims:
+        norms = Norms(**ensemble.description.records["norms"])
+        return min(norms.steps_between(ensemble.description.data.examples, ensemble.mechanism.batch_size), steps)
+    states = ensemble.dataset["norm_step"].values
+    return int(states[1] - states[0]) if len(states) > 2 else steps
+
+
+def _require_norms(ensemble: Ensemble) -> None:
+    """Raise where only sums over runs were recorded."""
+    kept = "norm_step" in ensemble.dataset.dims
+    require(
+        kept, "single steps need gradient norms, and only their path sums were recorded; leave out Norms(orders=…)."
     )
 
 
 def _directions(
     ensemble: Ensemble, init: str | None
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return (watched places, norms [run, state, person]) of runs with the people, then of runs without them."""
+    """Return (watched places, norms [run, state, person]) of runs with the people, then of runs without them.
+
+    Where only path sums were recorded they are in the place of norms, their orders in the place of states.
+    """
     dataset = ensemble.dataset.isel(init=_init_place(ensemble, init))
-    norms, neighbours = dataset["gradient_norms"], dataset["neighbour"].values
+    norms = dataset["path_sums" if "path_order" in dataset.dims else "gradient_norms"]
+    neighbours = dataset["neighbour"].values
     base = norms.sel(neighbour=BASE).values
     everyone, rows = np.arange(dataset.sizes["watched"]), dataset["watched_row"].values
     nobody = np.zeros(0, int), base[..., :0]
@@ -281,26 +316,39 @@ def _bounds(
     norms: np.ndarray, training: Training, orders: np.ndarray, holder: float | None, confidence: float, covered: int
 ) -> _Bounds:
     """Return one direction's bounds of norms [run, state, person]; NaN for the confidence if steps are missing."""
-    if norms.shape[2] == 0:
-        nobody, nothing = np.zeros(0), np.zeros((0, len(orders)))
-        return _Bounds(nothing, nothing, nothing, nobody, nobody)
-    steps = _measured(norms, training, orders, holder)
     sums = path_sums(
         norms, training.noise_multiplier, training.sampling_probability, PATH_ORDERS,
         clipping_norm=training.clipping_norm, every=training.every, steps=training.steps,
     )  # fmt: skip
-    paths = np.minimum(paths_rdp(sums, PATH_ORDERS, orders), training.baseline(orders))
+    half = (1 + confidence) / 2  # the other half of the error is for the other composition
+    by_paths = _path_bounds(sums, np.array(PATH_ORDERS), training, orders, half, covered)
+    found = replace(by_paths, by_steps=_measured(norms, training, orders, holder))
+    if training.every > 1:
+        return found
+    upper = _composed(norms, training, orders, holder, confidence=half, covered=covered * len(orders))
+    return replace(found, upper=np.minimum(found.upper, upper))
+
+
+def _path_bounds(
+    sums: np.ndarray, path_orders: np.ndarray, training: Training, orders: np.ndarray, confidence: float, covered: int
+) -> _Bounds:
+    """Return one direction's bounds of path sums [run, person, path order] alone."""
+    paths = np.minimum(paths_rdp(sums, path_orders, orders), training.baseline(orders))
+    without_steps = np.full(paths.shape, np.nan)
     if training.every > 1:
         unknown = np.full(len(paths), np.nan)
-        return _Bounds(steps, paths, np.full(paths.shape, np.nan), unknown, unknown)
-    half = (1 + confidence) / 2  # the other half of the error is for the other composition
-    by_steps = _composed(norms, training, orders, holder, confidence=half, covered=covered * len(orders))
-    quarter = (1 + half) / 2  # the path sums' half serves divergences and the cut-off
-    by_paths = paths_rdp_upper(sums, PATH_ORDERS, orders, training.baseline(PATH_ORDERS), quarter, covered)
-    cut = cut_off(sums, PATH_ORDERS, quarter, people=covered)
-    return _Bounds(
-        steps, paths, np.minimum(by_steps, by_paths), cut.epsilon(training.delta), cut.membership_advantage()
-    )
+        return _Bounds(without_steps, paths, without_steps, unknown, unknown)
+    half = (1 + confidence) / 2  # one half of the error for divergences, one for the cut-off
+    upper = paths_rdp_upper(sums, path_orders, orders, training.baseline(path_orders), half, covered)
+    cut = cut_off(sums, path_orders, half, people=covered)
+    capped = np.minimum(upper, training.baseline(orders))
+    return _Bounds(without_steps, paths, capped, cut.epsilon(training.delta), cut.membership_advantage())
+
+
+def _nobody(orders: np.ndarray) -> _Bounds:
+    """Return the bounds of a direction in which nobody was measured."""
+    nobody, nothing = np.zeros(0), np.zeros((0, len(orders)))
+    return _Bounds(nothing, nothing, nothing, nobody, nobody)
 
 
 def _composed(
@@ -336,7 +384,7 @@ def _summed_up(
         return found
 
     by_steps, by_paths = of_all("by_steps"), of_all("by_paths")
-    smaller = np.minimum(by_steps, by_paths)
+    smaller = np.fmin(by_steps, by_paths)
     rdp = np.fmax(*smaller)
     upper, cut, advantage = of_all("upper").max(axis=0), of_all("epsilon").max(axis=0), of_all("advantage").max(axis=0)
     both = ~np.isnan(upper).any(axis=1)

@@ -23,11 +23,12 @@ import jax
 import jax.numpy as jnp
 
 from seedscope.models import Network, Parameters, PatchConvolution, PooledConvolution, ScaleAndShift
-from seedscope.training.gradient import log_loss
+from seedscope.training.gradient import careful_log_loss, log_loss
 
 LAYERS = (eqx.nn.Linear, PatchConvolution, PooledConvolution, ScaleAndShift)
 Layer = eqx.nn.Linear | PatchConvolution | PooledConvolution | ScaleAndShift
 AnyLayer = TypeVar("AnyLayer", bound=Layer)
+Loss = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 class Examples(NamedTuple):
@@ -111,20 +112,25 @@ def gradient_norms(
     network: Network, parameters: Parameters, rows: jax.Array, labels: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Return each example's gradient norm, and whether it is classified correctly."""
-    passed = examples(network, parameters, rows, labels)
+    passed = examples(network, parameters, rows, labels, loss=careful_log_loss)
     binary = passed.logits.ndim == 1
     predicted = passed.logits > 0 if binary else passed.logits.argmax(-1)
     return passed.norms, predicted == labels.astype(int)
 
 
 def examples(
-    network: Network, parameters: Parameters, rows: jax.Array, labels: jax.Array, row_squares: jax.Array | None = None
+    network: Network,
+    parameters: Parameters,
+    rows: jax.Array,
+    labels: jax.Array,
+    row_squares: jax.Array | None = None,
+    loss: Loss = log_loss,
 ) -> Examples:
     """Return the per-example gradients of a batch in the form that the network's layers allow."""
     shapes = output_shapes(network, parameters, rows[0])
     if shapes is None:
-        return _materialised(network, parameters, rows, labels)
-    return from_passes(parameters, layer_passes(network, parameters, rows, labels, shapes), row_squares)
+        return _materialised(network, parameters, rows, labels, loss)
+    return from_passes(parameters, layer_passes(network, parameters, rows, labels, shapes, loss), row_squares)
 
 
 class Passes(NamedTuple):
@@ -139,7 +145,12 @@ class Passes(NamedTuple):
 
 
 def layer_passes(
-    network: Network, parameters: Parameters, rows: jax.Array, labels: jax.Array, shapes: list[jax.ShapeDtypeStruct]
+    network: Network,
+    parameters: Parameters,
+    rows: jax.Array,
+    labels: jax.Array,
+    shapes: list[jax.ShapeDtypeStruct],
+    loss: Loss = log_loss,
 ) -> Passes:
     """Return what one forward and one backward pass over examples give; shapes are those of `output_shapes`."""
 
@@ -151,7 +162,7 @@ def layer_passes(
 
     def losses_of(offsets: list[jax.Array]) -> tuple[jax.Array, tuple[jax.Array, list[jax.Array]]]:
         logits, inputs = jax.vmap(one_example, (0, axes), (0, axes))(rows, offsets)
-        return log_loss(logits, labels).sum(), (logits, inputs)
+        return loss(logits, labels).sum(), (logits, inputs)
 
     offsets = [jnp.zeros((*one.shape, len(rows)), one.dtype) for one in shapes]
     offsets = [one if axis else jnp.moveaxis(one, -1, 0) for one, axis in zip(offsets, axes, strict=True)]
@@ -338,14 +349,16 @@ def _with(layer: AnyLayer, **values: jax.Array) -> AnyLayer:
     return changed
 
 
-def _materialised(network: Network, parameters: Parameters, rows: jax.Array, labels: jax.Array) -> Examples:
+def _materialised(
+    network: Network, parameters: Parameters, rows: jax.Array, labels: jax.Array, loss: Loss = log_loss
+) -> Examples:
     """Return the per-example gradients of any network, held one by one."""
 
-    def loss(parameters: Parameters, row: jax.Array, label: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def of_row(parameters: Parameters, row: jax.Array, label: jax.Array) -> tuple[jax.Array, jax.Array]:
         logits = network.apply(parameters, row[None])
-        return log_loss(logits, label[None])[0], logits[0]
+        return loss(logits, label[None])[0], logits[0]
 
-    gradients, logits = jax.vmap(jax.grad(loss, has_aux=True), (None, 0, 0))(parameters, rows, labels)
+    gradients, logits = jax.vmap(jax.grad(of_row, has_aux=True), (None, 0, 0))(parameters, rows, labels)
     squares = [jnp.sum(leaf.reshape(len(rows), -1) ** 2, -1) for leaf in jax.tree.leaves(gradients)]
 
     def weighted(weights: jax.Array) -> Any:

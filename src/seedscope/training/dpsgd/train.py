@@ -26,6 +26,7 @@ from seedscope.training import Arrays, ChunkTrainer, Job, Schedule, transformati
 from seedscope.training.dpsgd.batches import Cutter, Parts, draw_batches
 from seedscope.training.dpsgd.leakage import smoothly_clipped_sum
 from seedscope.training.dpsgd.noise import Noise, noise_keys
+from seedscope.training.dpsgd.path_sums import NORM_MARGIN, SUMS, PathSummer, path_tables, summed_up
 from seedscope.training.dpsgd.per_example import (
     Layer,
     clipped_sum,
@@ -45,6 +46,7 @@ LEAST_ROWS = 8  # of a part, whatever its bytes
 FIRST_PART = 0.8  # the chance that the first part has room for the Poisson batches of all seeds
 LATER_PART = 8  # rows of a later part
 ROWS_ALONE = 16  # of a part, at most, where models take turns
+PEOPLE_AT_ONCE = 2048  # whose path sums under logistic regression are added up together
 NUMBERS_AT_ONCE = 1 << 16  # people × models whose privacy losses under logistic regression are worked on together
 Integer = jax.Array | np.uint32 | int  # that may be traced
 State = tuple[Parameters, Any, Any, Records, Any, Any]  # parameters, optimiser, draws ahead, norms, traces, losses
@@ -121,6 +123,7 @@ def train_block(
     traced: jax.Array | None,
     owners: jax.Array | None = None,
     lossy: Lossy | None = None,
+    tables: jax.Array | None = None,
 ) -> Records:
     """Return the records of a block of models, trained side by side.
 
@@ -128,12 +131,13 @@ def train_block(
     spare example last; drawn [seed, place] and sizes [step, seed], the batches; keys [seed], of the noise; neighbours
     [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores are recorded; people: blocks of (rows,
     labels) whose gradient norms are recorded; traced [example]: the rows whose Fisher traces are; owners [N+1]: whose
-    each row is, where neighbours are persons; lossy: places and blocks of the rows whose privacy losses are recorded.
+    each row is, where neighbours are persons; lossy: places and blocks of the rows whose privacy losses are recorded;
+    tables [order, bin]: of step divergences, where instead of people's norms their sums over the run are recorded.
     """
     rate = job.private.learning_rate
     rate = rate if isinstance(rate, Schedule) else dials.learning_rate
     optimizer = transformation(rate, job.private.momentum, job.private.steps)
-    recorder, loser = _Recorder(job, people), _loss_recorder(job, lossy, rows, labels)
+    recorder, loser = _recorder(job, people, tables, dials), _loss_recorder(job, lossy, rows, labels)
     noise = Noise(job.network.init, keys, len(sizes)) if job.private.noise_multiplier else None
     data = Data(rows, labels, known_of_rows(job.network, rows, job.private.clipping.smooth), owners)
     batches = Cutter(drawn, sizes, job.room, spare=len(rows) - 1)
@@ -172,6 +176,16 @@ def train_block(
         kept |= observe(job.network, parameters, *probes)
     kept |= {} if loser is None else {"privacy_losses": loser.finished(losses, parameters)}
     return kept | recorder.finished(norms, parameters)
+
+
+def _recorder(
+    job: PrivateJob, people: tuple[jax.Array, jax.Array] | None, tables: jax.Array | None, dials: Dials
+) -> _Recorder | PathSummer:
+    """Return what keeps people's norms, or with tables only the sums of what their steps cost."""
+    norms = _Recorder(job, people)
+    if tables is None:
+        return norms
+    return PathSummer(norms.norms_now, tables, dials.clipping_norm, job.norms_every, job.private.steps)
 
 
 def _loss_recorder(job: PrivateJob, lossy: Lossy | None, rows: jax.Array, labels: jax.Array) -> LossRecorder | None:
@@ -375,6 +389,10 @@ class _Recorder:
         last = self._observe(parameters)
         return {name: jnp.moveaxis(norms[name].at[-1].set(last[name]), 0, 2) for name in norms}
 
+    def norms_now(self, parameters: Parameters) -> jax.Array:
+        """Return the norms [seed, model, person] now."""
+        return self._observe(parameters)["gradient_norms"]
+
     def _observe(self, parameters: Parameters) -> Records:
         """Return norms and correctness [seed, model, person] now, block of people by block."""
 
@@ -462,6 +480,7 @@ def train_dpsgd(
     noise_seed: int | None = None,
     owners: np.ndarray | None = None,
     lossy: np.ndarray | None = None,
+    path_orders: tuple[float, ...] = (),
 ) -> dict[str, np.ndarray]:
     """Return the records of the models seeds × neighbours × inits, arrays [seed, neighbour, init, ...].
 
@@ -469,7 +488,8 @@ def train_dpsgd(
     and whether they are classified correctly are recorded [..., state, person] before steps 0, k, 2k, … and after the
     last. With `traced`, indices of rows, the traces of their Fisher information up to each checkpoint [...,
     checkpoint, row]. With `noise_seed`, noise has that root instead. With `owners` [N+1] neighbours are persons. With
-    `lossy`, indices of rows, their privacy losses of the whole run [..., row].
+    `lossy`, indices of rows, their privacy losses of the whole run [..., row]. With `path_orders` people's norms are
+    not kept, but the sums of their step divergences [..., order, person].
     """
     examples, models = len(rows) - 1, len(neighbours) * len(inits)
     parts = batch_parts(network, private, rows.shape[1:], len(seeds), models, examples)
@@ -487,14 +507,31 @@ def train_dpsgd(
     records = train_block(
         job, dials, parameters, rows, labels, batches.drawn, batches.sizes,
         noise_keys(root_seed if noise_seed is None else noise_seed, seeds), lacking, segments, probes,
-        _blocks(people, parts.first), traced, owners, _lossy(network, lossy, rows, labels, parts, models * len(seeds)),
+        _blocks(people, _width(network, people, parts, path_orders)), traced, owners,
+        _lossy(network, lossy, rows, labels, parts, models * len(seeds)), _path_tables(private, examples, path_orders),
     )  # fmt: skip
     shape = (len(seeds), len(neighbours), len(inits))
     kept = {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}
-    return kept if people is None else kept | {name: kept[name][..., : len(people.rows)] for name in RECORDED}
+    if people is None:
+        return kept
+    kept |= {name: kept[name][..., : len(people.rows)] for name in RECORDED if name in kept}
+    return kept | ({SUMS: summed_up(kept[SUMS], private.steps)} if path_orders else {})
 
 
-RECORDED = ("gradient_norms", "correct")
+RECORDED = ("gradient_norms", "correct", SUMS)
+
+
+def _path_tables(private: PrivateSteps, examples: int, orders: tuple[float, ...]) -> np.ndarray | None:
+    """Return the divergences of steps that path sums look up; None where none are recorded."""
+    if not orders:
+        return None
+    return path_tables(private.noise_multiplier, private.batch_size / private.sampling_size(examples), orders)
+
+
+def _width(network: Network, people: People | None, parts: Parts, path_orders: tuple[float, ...]) -> int:
+    """Return how many people are looked at together: all of them where their path sums under one unit are added up."""
+    unit = bool(path_orders) and has_one_unit(jax.eval_shape(network.init, jax.random.key(0)))
+    return min(len(people.rows), PEOPLE_AT_ONCE) if people is not None and unit else parts.first
 
 
 def dpsgd_trainer(job: Job, private: PrivateSteps) -> ChunkTrainer:
@@ -508,11 +545,11 @@ def dpsgd_trainer(job: Job, private: PrivateSteps) -> ChunkTrainer:
         records = train_dpsgd(
             private, network, job.relation, job.root_seed, seeds, job.lacking(neighbours), job.inits, job.checkpoints,
             job.rows, job.labels, job.probes, job.scores_at_checkpoints, people, job.traced, job.noise_seed, job.owners,
-            job.lossy,
+            job.lossy, job.path_orders,
         )  # fmt: skip
-        if people is None:
+        if people is None or job.path_orders:
             return records
-        norms = rounded_up(records["gradient_norms"], job.norms_precision)
+        norms = rounded_up(records["gradient_norms"] * np.float32(1 + NORM_MARGIN), job.norms_precision)
         return records | {"gradient_norms": norms, "correct": records["correct"].astype(np.float16)}
 
     return train

@@ -1,6 +1,6 @@
 """Plain SGD on a block of models side by side; loads JAX."""
 
-from seedscope.training.gradient.losses import log_loss
+from seedscope.training.gradient.losses import careful_log_loss, log_loss
 from seedscope.training.gradient.sgd import (
     PlainSteps,
     Probes,
@@ -21,6 +21,7 @@ __all__ = [
     "PlainSteps",
     "Probes",
     "Records",
+    "careful_log_loss",
     "flat",
     "initial_parameters",
     "log_loss",
