@@ -9,6 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("patient", deadline=None)  # on a busy machine any case may take its time
+settings.load_profile("patient")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LONGEST = (  # a worker takes a whole file: one of these at the end would keep a single core busy

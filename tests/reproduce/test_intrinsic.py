@@ -12,7 +12,7 @@ import seedscope as ss
 from seedscope.core.errors import SeedscopeError
 from seedscope.reproduce import intrinsic as study
 from seedscope.reproduce.comparison import Run, Study, paper_numbers
-from seedscope.reproduce.intrinsic import attack, grids, tables
+from seedscope.reproduce.intrinsic import attack, grids, noise, noise_figures, tables
 from seedscope.reproduce.intrinsic.settings import (
     BINARY,
     CONVOLUTIONAL,
@@ -277,3 +277,29 @@ def test_the_convolutional_network_is_that_of_the_paper() -> None:
     assert (len(data.train), len(data.test), data.classes) == (54_000, 10_000, 10)
     assert parameter_count(CONVOLUTIONAL.network, (28, 28, 1), 10) == PUBLISHED["IP1 D.3", "mnist", "cnn", "parameters"]
     assert {one.data for one in (*SETTINGS, *VARIANTS, CONVOLUTIONAL)} <= set(KNOWN)
+
+
+@pytest.fixture(scope="module")
+def noisy(run: Run) -> noise.NoiseOutcome:
+    """What the noise of a few dozen seeds is and hides."""
+    return noise.study_noise(EMBEDDED, bounded(), run, seeds=60, size=Size(44, 3))
+
+
+def test_the_noise_of_a_short_training_is_its_initial_point(noisy: noise.NoiseOutcome) -> None:
+    assert noisy.origin.share_of_initial_point > 0.9
+    assert noisy.origin.excess_kurtosis < -0.5
+    found = {(row.place, row.quantity): row.ours for row in noise.noise_rows(noisy)}
+    assert found[noise.ORIGIN, "σ² by the initial point, %"] == pytest.approx(100 * noisy.origin.share_of_initial_point)
+    assert found[noise.PERSONAL, "ε of the most exposed person"] == noisy.people.epsilon.max()
+    assert {place for place, _ in found} == {noise.TESTS, noise.ORIGIN, noise.PERSONAL}
+
+
+def test_pictures_of_the_noise_have_a_panel_for_each_set(
+    noisy: noise.NoiseOutcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for draw in (noise_figures.least_gaussian_chart, noise_figures.p_value_chart, noise_figures.people_chart):
+        assert len(draw([noisy, noisy]).to_dict()["concat"]) == 2
+    monkeypatch.setattr(noise, "POWER_SAMPLES", (30,))
+    monkeypatch.setattr(noise, "POWER_DIMENSIONS", (2, 5))
+    laws = [row["law"] for row in noise.power_study(repetitions=1)]
+    assert laws == ["normal_diagonal"] * 2 + ["laplace"] * 2 + ["uniform"] * 2

@@ -15,6 +15,7 @@ import numpy as np
 from seedscope.auditing import people as people_module
 from seedscope.auditing.advice import advice
 from seedscope.auditing.groups import group_comparisons
+from seedscope.auditing.intrinsic_people import plain_numbers
 from seedscope.auditing.judged import plain_facts, plain_verdict, verdict_on
 from seedscope.auditing.levels import ARBITRARY, Level, examine, level_labels
 from seedscope.auditing.policy import Policy, read_policy
@@ -287,7 +288,7 @@ def _level(level: Level) -> dict[str, Any]:
         "mu_lower": None if tests is None else number_or_none(tests.set_mu_lower),
         "epsilon_lower_ceiling": None if tests is None else tests.ceiling,
         "curve_test": _curve_test(level),
-        "intrinsic": None if intrinsic is None else _intrinsic(intrinsic),
+        "intrinsic": None if intrinsic is None else _intrinsic(level),
         "sandwich": _sandwich(level),
         "everybody": _everybody(level),
         "reconstruction": None if level.reconstruction is None else level.reconstruction.as_dict(),
@@ -370,10 +371,11 @@ def _roc(level: Level) -> dict[str, Any] | None:
     return curve if limit is None else curve | {"true_positive_limit": plain_list(limit)}
 
 
-def _intrinsic(found: Any) -> dict[str, Any]:
-    """Return the intrinsic analysis' numbers."""
+def _intrinsic(level: Level) -> dict[str, Any]:
+    """Return the intrinsic analysis' numbers: of the people first, then one for all as in the papers."""
     names = ("sensitivity_bound", "sensitivity_strict", "variability_flat", "variability_eigen", "epsilon_strict")
-    return {name: number_or_none(one) for name in names if (one := getattr(found, name)) is not None}
+    for_all = {name: getattr(level.intrinsic, name) for name in names}
+    return {name: number_or_none(one) for name, one in (plain_numbers(level) | for_all).items() if one is not None}
 
 
 def _people(audit: Audit) -> dict[str, Any]:

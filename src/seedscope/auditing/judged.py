@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from seedscope.auditing.facts import decided_without_privacy, facts, repeated_rows
+from seedscope.auditing.intrinsic_people import most_exposed
 from seedscope.auditing.levels import Level
 from seedscope.auditing.policy import Check, Policy, read_policy
 from seedscope.auditing.quantities import QUANTITIES
@@ -95,10 +96,14 @@ def _privacy_number(level: Level) -> KeyNumber | None:
         name = "Privacy guaranteed (ε)" if epsilon.kind == "proved" else "Privacy claimed (ε)"
         meaning, assumes = guarantee_meaning(epsilon.value, level.guarantee.delta), level.guarantee.assumes
         return KeyNumber(name, epsilon, f"{meaning} But that is {only_if(assumes)}." if assumes else meaning)
-    if level.intrinsic is None or level.intrinsic.epsilon_strict is None:
+    worst = most_exposed(level)
+    if worst is None:
         return None
-    meaning = "What the seed's own randomness would amount to as Gaussian noise; an estimate, never a guarantee."
-    return KeyNumber("Intrinsic privacy (ε)", level.intrinsic.epsilon_strict, meaning)
+    meaning = (
+        "What the seed's own randomness would amount to for the person whom it hides least, were it Gaussian noise; an "
+        "estimate, never a guarantee."
+    )
+    return KeyNumber("Most exposed person's intrinsic ε", worst, meaning)
 
 
 def plain_verdict(found: Verdict, levels: Sequence[Level]) -> dict[str, Any]:

@@ -10,7 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from seedscope.accounting import TradeOff
-from seedscope.analyses.intrinsic import IntrinsicPrivacy, intrinsic_privacy
+from seedscope.analyses.intrinsic import (
+    IntrinsicPrivacy,
+    PersonalPrivacy,
+    intrinsic_privacy,
+    intrinsic_privacy_of_people,
+)
 from seedscope.analyses.membership import LEAST_SEEDS, MembershipTests, likelihood_ratio_tests
 from seedscope.analyses.multiplicity import GroupDisagreement, Multiplicity, multiplicity
 from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_positive_rate, per_instance_privacy
@@ -46,7 +51,8 @@ class Level:
     `drawn` of the people audited were drawn at random, the others chosen by name.
     `audited_multiplicity` is by models without each of them if `audited_apart`, else by models that have them; so is
     `trained_multiplicity`, of the people in `trained`: all that were trained on, where they were scored.
-    `per_instance`, `privacy_loss` (the best possible attack on each) and `reconstruction` name their own people.
+    `per_instance`, `privacy_loss` (the best possible attack on each) and `reconstruction` name their own people;
+    `intrinsic_people` is about the people audited.
     """
 
     label: str
@@ -71,6 +77,7 @@ class Level:
     trained: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     trained_multiplicity: Multiplicity | None = None
     audited_apart: bool = False
+    intrinsic_people: PersonalPrivacy | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -167,6 +174,7 @@ def examine(
     right = _right(scores, labels)
     audited, membership = _membership(attacked, confidence, left_out)
     trained = base.dataset["example_person"].values[base.texts("example_part") == "train"]
+    intrinsic = _intrinsic(attacked, left_out)
     ensembles = [base] if shadows is None else [base, shadows]
     return Level(
         label=label or level_labels([base])[0],
@@ -193,7 +201,14 @@ def examine(
         trained=trained,
         trained_multiplicity=_multiplicity_of_trained(base, confidence),
         membership=membership,
-        intrinsic=_intrinsic(attacked, left_out),
+        intrinsic=intrinsic,
+        intrinsic_people=None
+        if intrinsic is None
+        else _tried(
+            "intrinsic privacy of each person",
+            left_out,
+            lambda: intrinsic_privacy_of_people(attacked, confidence=confidence),
+        ),
         per_instance=_tried(
             "ε of each person", left_out, lambda: per_instance_privacy(_at_hand(attacked), confidence=confidence)
         ),

@@ -58,6 +58,8 @@ def columns(level: Level) -> dict[str, np.ndarray]:
     if level.per_instance is not None:
         found["epsilon_estimate"][level.per_instance.people] = level.per_instance.epsilon
         found["epsilon_statistical"][level.per_instance.people] = level.per_instance.epsilon_statistical
+    if level.intrinsic_people is not None and len(level.audited) == len(level.intrinsic_people.mu):
+        found["epsilon_estimate"][level.audited] = level.intrinsic_people.epsilon
     for name in BEST_ATTACK if level.privacy_loss is not None else ():
         found[name][level.privacy_loss.people] = getattr(level.privacy_loss, name)  # type: ignore[union-attr]
     if level.reconstruction is not None:

@@ -21,7 +21,8 @@ class Grid:
     `neighbours` data sets that differ from the base in one row are trained beside it; the rows are drawn uniformly from
     the root seed. `people` are further rows (indices into the training rows) that somebody asks about by name.
     `init` is "fixed" (one initial point for all seeds), "varied" (drawn from the seed) or "both". `checkpoints` are
-    steps, or how many to space evenly; the last step is always among them. `relation` overrides the mechanism's.
+    steps (0 is the initial point), or how many to space evenly; the last step is always among them. `relation`
+    overrides the mechanism's.
 
     >>> Grid(seeds=2, neighbours=1).neighbour_rows(examples=10)
     array([-1,  7])
@@ -79,8 +80,10 @@ class Grid:
         if isinstance(self.checkpoints, int):
             require_count("checkpoints", self.checkpoints)
             return tuple(sorted({max(1, round(last * k / self.checkpoints)) for k in range(1, self.checkpoints + 1)}))
-        inside = all(1 <= step <= last for step in self.checkpoints)
-        require(inside, f"checkpoints must be steps from 1 to {last}, got {list(self.checkpoints)}.")
+        inside = all(0 <= step <= last for step in self.checkpoints)
+        require(
+            inside, f"checkpoints must be steps from 0 (the initial point) to {last}, got {list(self.checkpoints)}."
+        )
         return tuple(sorted({*self.checkpoints, last}))
 
 

@@ -47,7 +47,8 @@ PERSON = (
     Quantity(
         "epsilon_estimate",
         "Own ε",
-        "This person's privacy loss as their own gradients suggest: below what is proved for anybody.",
+        "This person's privacy loss as their own gradients suggest (DP-SGD), or the seed's noise along the direction "
+        "that shows them best (plain SGD).",
     ),
     Quantity(
         "epsilon_statistical",
@@ -92,11 +93,15 @@ LEVEL = (
 )
 
 INTRINSIC = {
+    "epsilon_most_exposed": "Intrinsic ε of the most exposed person",
+    "epsilon_median_person": "Intrinsic ε of the median person",
+    "epsilon_lower_projection": "ε shown by the attack along that direction",
+    "mu_lower_projection": "μ shown by the attack along that direction",
     "sensitivity_bound": "Reach of one person, proved",
     "sensitivity_strict": "Reach of one person, seen",
     "variability_flat": "Spread over seeds, all weights",
     "variability_eigen": "Spread over seeds, smallest direction",
-    "epsilon_strict": "Intrinsic ε",
+    "epsilon_strict": "Intrinsic ε, one number for all as in the papers",
 }
 
 TONES = {

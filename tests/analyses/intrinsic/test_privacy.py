@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from seedscope.analyses import intrinsic
 from seedscope.core.errors import SeedscopeError
 from seedscope.core.number import Number
 from seedscope.planning import Description
+from seedscope.storage import Ensemble
 from tests.helpers.descriptions import described
 from tests.helpers.present import present
 
@@ -50,7 +50,14 @@ def ensemble_of(
     dims = ("seed", "neighbour", "init", "step", "parameter")
     data = xr.Dataset({"weights": (dims, weights)}, coords=coordinates)
     known = description or described(SGD(learning_rate=0.5, batch_size=10, steps=steps[-1]))
-    return SimpleNamespace(dataset=data, description=known, relation=known.grid.relation)
+    return described_as(data, known)
+
+
+def described_as(records: xr.Dataset, description: Description) -> Ensemble:
+    """Return an ensemble of records whose description is given, not read beside them."""
+    ensemble = Ensemble(records)
+    ensemble.__dict__["description"] = description  # what a cached property would keep
+    return ensemble
 
 
 @pytest.fixture
@@ -293,11 +300,9 @@ def test_wrong_options_are_refused(ensemble: Any, options: dict[str, Any], messa
 
 
 def test_an_ensemble_without_base_or_weights_is_refused(ensemble: Any) -> None:
-    no_base: Any = SimpleNamespace(
-        dataset=ensemble.dataset.isel(neighbour=[0, 2]), description=ensemble.description, relation="replace_one"
-    )
+    no_base: Any = described_as(ensemble.dataset.isel(neighbour=[0, 2]), ensemble.description)
     with pytest.raises(SeedscopeError, match="no models of the base"):
         intrinsic.intrinsic_privacy(no_base)
-    no_weights: Any = SimpleNamespace(dataset=xr.Dataset(), description=described())
+    no_weights: Any = described_as(xr.Dataset(coords={"seed": [0], "neighbour": [-1]}), described())
     with pytest.raises(SeedscopeError, match="needs recorded weights"):
         intrinsic.intrinsic_privacy(no_weights)

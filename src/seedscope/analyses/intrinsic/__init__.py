@@ -3,6 +3,8 @@
     distances, sensitivity, spread        what the seed and what one record do to the weights
     bounds                                what theory says about both
     privacy, from_ensemble                the epsilon they amount to: an estimate, never a guarantee
+    per_person                            each person's own, along the direction that shows them best
+    origin                                how much of the noise is the initial point's, and its true law
     growth                                were enough models trained?
     normality, noise                      is the seed's noise Gaussian, Laplace, heavy-tailed?
     seed_against_data                     clusters, maps and trajectories of weights
@@ -39,6 +41,7 @@ from seedscope.analyses.intrinsic.from_ensemble import (
     distances_along_training,
     intrinsic_privacy,
     intrinsic_privacy_along_training,
+    intrinsic_privacy_of_people,
     sensitivity_bound_of,
 )
 from seedscope.analyses.intrinsic.growth import Growth, maximum_growth
@@ -62,6 +65,13 @@ from seedscope.analyses.intrinsic.normality import (
     henze_zirkler_subsets,
     shapiro_wilk,
 )
+from seedscope.analyses.intrinsic.origin import (
+    NoiseOrigin,
+    epsilon_by_true_law,
+    noise_origin,
+    uniform_and_gaussian_epsilon,
+)
+from seedscope.analyses.intrinsic.per_person import PersonalPrivacy, personal_privacy
 from seedscope.analyses.intrinsic.privacy import (
     Bootstrap,
     IntrinsicPrivacy,
@@ -105,6 +115,8 @@ __all__ = [
     "Histogram",
     "IntrinsicPrivacy",
     "NoiseDistribution",
+    "NoiseOrigin",
+    "PersonalPrivacy",
     "Refused",
     "ResampledVariability",
     "SeedAndDataDistances",
@@ -126,6 +138,7 @@ __all__ = [
     "distances_along_training",
     "empirical_sensitivity",
     "epochs_begun",
+    "epsilon_by_true_law",
     "extrapolated_sensitivity",
     "henze_zirkler",
     "henze_zirkler_power",
@@ -133,6 +146,7 @@ __all__ = [
     "intrinsic_privacy",
     "intrinsic_privacy_along_training",
     "intrinsic_privacy_from_weights",
+    "intrinsic_privacy_of_people",
     "laplace_anderson_darling",
     "least_gaussian_weights",
     "linear_accuracy",
@@ -140,8 +154,10 @@ __all__ = [
     "logistic_smoothness",
     "maximum_growth",
     "noise_distribution",
+    "noise_origin",
     "pairwise_distances",
     "pairwise_epsilon",
+    "personal_privacy",
     "resampled_variability",
     "seed_and_data_distances",
     "seed_distances",
@@ -150,6 +166,7 @@ __all__ = [
     "sgd_variability_bound",
     "shapiro_wilk",
     "tail_index",
+    "uniform_and_gaussian_epsilon",
     "variability",
     "variability_growth",
     "weight_map",

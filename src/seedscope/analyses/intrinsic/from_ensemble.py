@@ -10,6 +10,7 @@ import numpy as np
 
 from seedscope.analyses.intrinsic.bounds import logistic_lipschitz, logistic_smoothness, sgd_sensitivity_bound
 from seedscope.analyses.intrinsic.distances import SeedAndDataDistances, seed_and_data_distances
+from seedscope.analyses.intrinsic.per_person import PersonalPrivacy, joined, least_seeds, personal_privacy
 from seedscope.analyses.intrinsic.privacy import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -23,6 +24,7 @@ from seedscope.core import BASE, Number, SeedscopeError, require, require_type, 
 from seedscope.planning import Description
 from seedscope.storage import Ensemble
 
+SMALLEST_LOSS = 1e-12  # a loss that single precision lost is not an infinite logit
 READ_BYTES = 2**28  # how much of an ensemble's weights is read at once
 
 
@@ -79,6 +81,50 @@ def _analysed(ensemble: Ensemble, init: str, step: int, weights: np.ndarray, **o
         **options,
     )
     return replace(found, init=init, step=step, relation=ensemble.relation)
+
+
+def intrinsic_privacy_of_people(
+    ensemble: Ensemble, *, delta: float | None = None, confidence: float = 0.95
+) -> PersonalPrivacy:
+    """Return how well the seed hides each person that models were trained without; people in the neighbours' order.
+
+    One number for all says how far the worst of them moves the weights in any direction. Here each person is looked at
+    along the direction that shows them best: by all weights where there are seeds enough, else by the logits on their
+    own row and on the row that took its place.
+
+    Args:
+        ensemble: of plain SGD, with neighbours.
+        delta: default 1/N².
+        confidence: of the intervals, for each person alone.
+
+    >>> import seedscope as ss
+    >>> grid = ss.Grid(seeds=60, neighbours=2)
+    >>> ensemble = ss.train(ss.load("breast-cancer"), ss.SGD(learning_rate=0.5, batch_size=32, steps=39), grid=grid)
+    >>> found = intrinsic_privacy_of_people(ensemble)
+    >>> found.looked_at, found.mu.shape
+    ('all weights', (2,))
+    """
+    chosen = ensemble.description.data.examples**-2.0 if delta is None else delta
+    weights = checkpoint_weights(ensemble)
+    moving = weights[..., np.ptp(weights[:, 0], axis=0) > 0]
+    if len(moving) >= least_seeds(moving.shape[2]):
+        return personal_privacy(moving, delta=chosen, confidence=confidence)
+    each = [personal_privacy(logits, delta=chosen, confidence=confidence) for logits in _own_logits(ensemble)]
+    return replace(joined(each), looked_at="the logits on the person's row and on the spare row")
+
+
+def _own_logits(ensemble: Ensemble) -> Iterator[np.ndarray]:
+    """Yield for each person the logits [seed, with or without them, row] on their own and on the spare row."""
+    parts = ensemble.texts("example_part")
+    require((parts == "neighbour").any(), "this many weights need scores on the neighbours; add them to the records.")
+    losses = ensemble.losses.sel(init=_chosen_init(ensemble, None))
+    losses = losses.isel(step=-1) if "step" in losses.dims else losses
+    ordered = _base_first(losses.compute()).transpose("seed", "neighbour", "example").values.astype(float)
+    logits = -np.log(np.expm1(np.maximum(ordered, SMALLEST_LOSS)))  # of the true class
+    spare = np.flatnonzero(parts == "spare")
+    for person, own in enumerate(np.flatnonzero(parts == "neighbour"), 1):
+        values = logits[:, [0, person]][..., [own, *spare[:1]]]
+        yield values[..., values[:, 0].std(axis=0) > 0]
 
 
 def distances_along_training(

@@ -275,7 +275,7 @@ def henze_zirkler_subsets(
     return HenzeZirklerSubsets(tests, p_value, min(test.p_value_log_normal for test in tests))
 
 
-PowerSample = Literal["normal_full", "normal_diagonal", "laplace"]
+PowerSample = Literal["normal_full", "normal_diagonal", "laplace", "uniform"]
 
 
 def henze_zirkler_power(
@@ -294,7 +294,8 @@ def henze_zirkler_power(
     Args:
         samples: numbers of seeds.
         dimensions: numbers of weights.
-        distribution: "normal_full" (covariance inverse-Wishart), "normal_diagonal" or "laplace".
+        distribution: "normal_full" (covariance inverse-Wishart), "normal_diagonal", "laplace", or "uniform", which IP2
+            did not try and against which the test has hardly any power: initial points are uniform.
         repetitions: data sets per size.
 
     >>> henze_zirkler_power([30], [2, 40], repetitions=2).shape
@@ -315,6 +316,8 @@ def _power_sample(rng: np.random.Generator, n: int, d: int, distribution: str) -
     """Return one sample [n, d] of the power study."""
     if distribution == "laplace":
         return rng.laplace(size=(n, d))
+    if distribution == "uniform":
+        return rng.uniform(-1, 1, size=(n, d))
     if distribution not in get_args(PowerSample):
         raise unknown_name("distribution", distribution, get_args(PowerSample))
     rows = rng.standard_normal((n, d))

@@ -7,7 +7,7 @@ sensitivity that is measured on some people, or proved for another quantity than
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from seedscope.accounting import classical_gaussian_epsilon, gaussian_epsilon
 from seedscope.analyses.intrinsic.distances import data_distances
+from seedscope.analyses.intrinsic.normality import shapiro_wilk
 from seedscope.analyses.intrinsic.sensitivity import (
     EmpiricalSensitivity,
     empirical_sensitivity,
@@ -42,6 +43,8 @@ from seedscope.core import (
 VariabilityName = Literal["flat", "min", "eigen"]
 VARIABILITIES = ("flat", "min", "max", "eigen")
 SENSITIVITIES = ("bound", "strict", "all_pairs", "extrapolated")
+EPSILONS = ("epsilon_bound", "epsilon_strict", "epsilon_all_pairs", "epsilon_all_pairs_classical")
+TESTED_WEIGHTS = 1000  # of large networks, drawn at random
 FORMULAS = {"analytic": gaussian_epsilon, "classical": classical_gaussian_epsilon}
 
 
@@ -59,7 +62,8 @@ class IntrinsicPrivacy(Shown):
     `refused` has the reason for each None, by attribute. The `epsilon_…` attributes use the variability named in
     `variability_used`; `epsilon()` gives every other combination. `stability` has the smallest and the largest value of
     each variability over the data sets of the grid (IP1 Table 6, IP2 Table 5). Intervals resample the seeds, not the
-    people: that of a sensitivity says how far the maximum rests on single seeds.
+    people: that of a sensitivity says how far the maximum rests on single seeds. Of `tested_weights` Shapiro–Wilk
+    rejects `rejected_weights` as Gaussian over the base's seeds (Bonferroni, 5 % in all); each epsilon's note says so.
     """
 
     sensitivity_bound: Number | None
@@ -82,6 +86,8 @@ class IntrinsicPrivacy(Shown):
     seeds: int
     neighbours: int
     parameters: int
+    tested_weights: int = 0
+    rejected_weights: int = 0
     init: str | None = None
     step: int | None = None
     relation: str = "replace_one"
@@ -108,6 +114,11 @@ class IntrinsicPrivacy(Shown):
         return interval_plot(
             found, title=f"The ε that the seed's noise would amount to (δ = {self.delta:g})", meaning="ε (estimate)"
         )
+
+    @property
+    def gaussian_is_plausible(self) -> bool:
+        """Whether no weight is rejected as Gaussian; otherwise a Gaussian mechanism's epsilon means little."""
+        return self.rejected_weights == 0
 
     def epsilon(self, sensitivity: str, variability: str, formula: str = "analytic") -> Number:
         """Return the epsilon of a sensitivity (bound, strict, all_pairs, extrapolated), variability and formula.
@@ -209,7 +220,38 @@ def intrinsic_privacy_from_weights(
         _sensitivities(empirical_sensitivity(array), sensitivity_bound, people, shares, bootstrap.confidence),
         _variabilities(spread, resampled_variability(array, shares), array.shape, bootstrap.confidence),
     )
-    return _assembled(parts, chosen_delta, variability_used, bootstrap.confidence, _stability(spread), array.shape)
+    found = _assembled(parts, chosen_delta, variability_used, bootstrap.confidence, _stability(spread), array.shape)
+    return _marked(found, *_rejected_weights(array[:, 0]))
+
+
+def _rejected_weights(rows: np.ndarray) -> tuple[int, int]:
+    """Return how many of the base's weights are tested for normality over seeds, and how many are rejected."""
+    moving = np.flatnonzero(np.ptp(rows, axis=0) > 0)
+    if len(moving) > TESTED_WEIGHTS:
+        moving = np.random.default_rng(0).permutation(moving)[:TESTED_WEIGHTS]
+    if len(moving) == 0:
+        return 0, 0
+    return len(moving), int(shapiro_wilk(rows[:, moving]).rejected.sum())
+
+
+def _marked(found: IntrinsicPrivacy, tested: int, rejected: int) -> IntrinsicPrivacy:
+    """Return the result with the normality test beside it, and in the note of every epsilon where it is rejected."""
+    counted = replace(found, tested_weights=tested, rejected_weights=rejected)
+    if rejected == 0:
+        return counted
+    note = f"not Gaussian: Shapiro–Wilk rejects {rejected} of {tested} weights"
+    chosen = {
+        name: replace(number, note=_joined(number.note, note))
+        for name in EPSILONS
+        if (number := getattr(found, name)) is not None
+    }
+    marked = {key: replace(number, note=_joined(number.note, note)) for key, number in found.epsilons.items()}
+    return replace(counted, epsilons=marked, **chosen)
+
+
+def _joined(*notes: str) -> str:
+    """Return the notes that say something, one after the other."""
+    return "; ".join(note for note in notes if note)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """Hyland & Tople, *An Empirical Study on the Intrinsic Privacy of SGD*, first (IP1) and second version (IP2).
 
-IP1 Tables 3–7 and its convolutional network, IP2 Tables 2 and 4–6 and Figures 2, 3 and 6.
+IP1 Tables 3–7, Figure 6 and its convolutional network, IP2 §6, Tables 2 and 4–6 and Figures 2, 3 and 5–8.
 
     settings    what the papers trained, and how much of it
     grids       trains a grid and computes what they show of it
     tables      rows of their tables, ours beside theirs
     figures     their figures
+    noise       what the seed's noise is, where it comes from, and what it hides of each person; with pictures
     attack      the membership attack with the seed known or hidden
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +24,10 @@ import seedscope as ss
 from seedscope.core import require, unknown_name
 from seedscope.datasets import describe
 from seedscope.reproduce.comparison import Comparison, Run, Study
-from seedscope.reproduce.intrinsic import figures, tables
+from seedscope.reproduce.intrinsic import figures, noise_figures, tables
 from seedscope.reproduce.intrinsic.attack import study_attack
 from seedscope.reproduce.intrinsic.grids import GridOutcome, study_grid
+from seedscope.reproduce.intrinsic.noise import NoiseOutcome, noise_rows, study_noise
 from seedscope.reproduce.intrinsic.settings import (
     ATTACKED,
     BINARY,
@@ -35,6 +37,7 @@ from seedscope.reproduce.intrinsic.settings import (
     SETTINGS,
     VARIANTS,
     Attack,
+    Setting,
 )
 
 DAYS_OF_TRAINING = f"IP2 Table 6 is left out: its 1,000 networks take days; name {ATTACKED} to have it."
@@ -54,6 +57,7 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     plan, clock = Run(scale, out, jobs, quiet), Stopwatch()
     rows: list[Comparison] = []
     outcomes: list[GridOutcome] = []
+    noises: list[NoiseOutcome] = []
     for name in chosen_data(data, scale):
         with clock.of(name):
             if name == ATTACKED:
@@ -62,7 +66,17 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
             found = study_data(name, plan)
             rows += data_rows(found)
             outcomes += found
-    return Study("intrinsic", scale, tables.in_order(rows), charts(outcomes), clock.seconds)
+        if name in BINARY:
+            with clock.of(f"{name}, noise"):
+                noises.append(study_noise(logistic_setting(name), ss.load(name), plan))
+                rows += noise_rows(noises[-1])
+    drawn = charts(outcomes) | noise_charts(noises)
+    return Study("intrinsic", scale, tables.in_order(rows), drawn, clock.seconds)
+
+
+def logistic_setting(name: str) -> Setting:
+    """Return the papers' logistic regression of a data set."""
+    return next(setting for setting in SETTINGS if setting.data == name and setting.model == "logistic")
 
 
 @dataclass(frozen=True)
@@ -122,7 +136,7 @@ def data_rows(outcomes: Sequence[GridOutcome]) -> Iterator[Comparison]:
         yield from tables.variant_rows(one for one in outcomes if one.setting.model == "logistic")
 
 
-def charts(outcomes: Sequence[GridOutcome]) -> Mapping[str, Any]:
+def charts(outcomes: Sequence[GridOutcome]) -> dict[str, Any]:
     """Return the figures by file name; other features of one data set are not drawn."""
     drawn = [one for one in outcomes if not one.setting.features]
     if not drawn:
@@ -131,6 +145,18 @@ def charts(outcomes: Sequence[GridOutcome]) -> Mapping[str, Any]:
         "figure-2-along-training": figures.along_training_chart(drawn),
         "figure-3-distances": figures.distance_chart(drawn),
         "figure-6-enough-runs": figures.enough_runs_chart(drawn),
+    }
+
+
+def noise_charts(noises: Sequence[NoiseOutcome]) -> dict[str, Any]:
+    """Return the pictures of the seed's noise by file name."""
+    if not noises:
+        return {}
+    return {
+        "figure-5-least-gaussian-weights": noise_figures.least_gaussian_chart(noises),
+        "figure-6-p-values": noise_figures.p_value_chart(noises),
+        "figure-7-power": noise_figures.power_chart(),
+        "people": noise_figures.people_chart(noises),
     }
 
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from seedscope.analyses.intrinsic import AugmentedUtility, epochs_begun
 from seedscope.reproduce.comparison import Comparison
 from seedscope.reproduce.intrinsic.grids import GridOutcome
+from seedscope.reproduce.intrinsic.noise import ORIGIN, PERSONAL, TESTS
 from seedscope.reproduce.intrinsic.settings import PUBLISHED
 
 PLACES = (
     "IP1 Table 3", "IP1 Table 4", "IP1 Table 5", "IP1 Table 6", "IP1 Table 7", "IP1 D.3", "IP2 Table 2", "IP2 Table 4",
-    "IP2 Table 5", "IP2 Table 6", "IP2 §5",
+    "IP2 Table 5", "IP2 Table 6", "IP2 §5", TESTS, ORIGIN, PERSONAL,
 )  # fmt: skip
 OTHER_FEATURES = "not comparable: the paper has other features"
 
