@@ -14,7 +14,7 @@ AS_USERS_DO := optimised or paper_data
 REAL_PARTS := paper_data or slow or browser or cluster
 
 .NOTPARALLEL:  # targets share one .venv
-.PHONY: demo test slow check format lint types bench docs picture clean
+.PHONY: demo test slow torture check format lint types bench docs picture clean
 
 demo: $(READY)  ## audit embedded data; ends with the path of a report to open
 	$(BIN)/seedscope audit breast-cancer --store runs/demo --out runs/demo-report
@@ -26,6 +26,9 @@ test: $(TEST)  ## every test that needs nothing but this folder
 slow: $(DEV)  ## real parts that take long or need paper data, a browser, a cluster
 	SEEDSCOPE_SLOW=1 $(QUICKLY) $(PYTEST) --dist worksteal -m "($(REAL_PARTS)) and not ($(AS_USERS_DO))"
 	SEEDSCOPE_SLOW=1 $(PYTEST) --dist worksteal -m "($(REAL_PARTS)) and ($(AS_USERS_DO))"
+
+torture: $(DEV)  ## stores under kills, faults, stalls and full disks for three minutes; one table
+	$(BIN)/python -m tests.torture --minutes 3
 
 check: lint types test  ## formatter, linter, types, tests
 

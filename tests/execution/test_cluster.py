@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -27,6 +26,7 @@ from seedscope.planning import Plan
 from seedscope.planning.chunks import ChunkShape
 from seedscope.planning.plan import make_plan
 from seedscope.storage.folder import open_store
+from tests.helpers.cluster import Cluster
 from tests.helpers.deadly import deadly
 from tests.helpers.small_data import table
 from tests.helpers.stores import bits, trained_in_memory
@@ -34,39 +34,6 @@ from tests.helpers.stores import bits, trained_in_memory
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.optimised]
 SMALL_SGD = SGD(learning_rate=0.5, batch_size=8, steps=15)
 GRID = Grid(seeds=24, neighbours=3)
-DASK = [sys.executable, "-m", "dask"]
-
-
-class Cluster:
-    """A scheduler and worker processes on this machine."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", "s.json")
-        while not (folder / "s.json").exists() or not (folder / "s.json").read_text().strip():
-            time.sleep(0.05)
-        self.address = json.loads((folder / "s.json").read_text())["address"]
-
-    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        with open(self.folder / "log", "ab") as log:
-            return subprocess.Popen([*DASK, *arguments, "--no-dashboard"], cwd=self.folder, stderr=log, stdout=log)
-
-    def add_worker(self, *more: str) -> subprocess.Popen[bytes]:
-        one = self._start("worker", self.address, "--nthreads", "1", "--no-nanny", "--local-directory", "w", *more)
-        self.workers.append(one)
-        return one
-
-    def wait_for(self, workers: int) -> None:
-        from distributed import Client
-
-        with Client(self.address, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=60)
-
-    def stop(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture

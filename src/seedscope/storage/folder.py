@@ -148,7 +148,9 @@ class FolderStore:
         """Return the records of this plan's grid, read and checked when they are asked for."""
         from seedscope.storage.reading import open_checked  # start-up
 
-        return open_checked(self.files).isel(
+        with self._reading():
+            whole = open_checked(self.files)
+        return whole.isel(
             seed=slice(self.plan.grid.seeds),
             neighbour=slice(len(self.plan.neighbours)),
             example=slice(len(self.plan.job.probe_rows)),
@@ -306,6 +308,7 @@ def open_store(path: str | Path, plan: Plan) -> FolderStore:
             _create_folder(store.path)
         with store.locked():
             _make_markers_folder(store.path)
+            _set_strange_aside(store.path)
             _check_identity(store)
             store.prepare()
     except OSError as error:
@@ -390,6 +393,13 @@ def _make_markers_folder(path: Path) -> None:
         (path / SET_ASIDE).mkdir(exist_ok=True)
         place.rename(free_name(path / SET_ASIDE / MARKERS))
     place.mkdir(exist_ok=True)
+
+
+def _set_strange_aside(path: Path) -> None:
+    """Set aside what stands in the place of the store's own files and is none: a folder, a pipe."""
+    for place in (path / PLAN, path / LAYOUT, path / RECORDS / METADATA):
+        if place.exists() and not place.is_file():
+            place.rename(free_name(_made(path / SET_ASIDE) / place.name))
 
 
 def _is_ours(name: str) -> bool:
@@ -510,6 +520,8 @@ def _restore(records: Path, signed: Signature) -> None:
         if not name and isinstance(found, dict):
             found.pop(CONSOLIDATED, None)
         if found != metadata:
+            if file.exists() and not file.is_file():
+                file.rename(free_name(_made(records.parent / SET_ASIDE) / f"{name}.{METADATA}"))
             file.parent.mkdir(parents=True, exist_ok=True)
             write_durably(file, json.dumps(metadata))
     for folder in [one for one in records.iterdir() if one.is_dir() and one.name not in signed.arrays]:
