@@ -26,8 +26,10 @@ from seedscope.integrations.describing import (
 from seedscope.integrations.fitted_scores import require_classifier
 from seedscope.integrations.forests import as_ensembles, grow, is_bootstrap_forest
 from seedscope.integrations.own_data import Groups, OwnData, own_data
+from seedscope.integrations.own_network import OwnNetwork
 from seedscope.integrations.sources import seed_share
 from seedscope.integrations.training import EstimatorTraining, FunctionTraining, OwnTraining, Resample, packed
+from seedscope.integrations.transfer import REFITTED, moved
 from seedscope.integrations.trial import Trial, failure, require_varying, tried, why_it_failed
 from seedscope.mechanisms import OwnModel
 from seedscope.planning import Grid, Records
@@ -54,8 +56,6 @@ class Runner:
 
     def run(self, grid: Grid, part: str, place: str, draw: int = 0) -> Ensemble:
         """Return the models of one grid with their scores of one part; seeds that failed are left out and named."""
-        from seedscope.integrations.own_network import OwnNetwork  # JAX
-
         carried = replace(self.training, seeds=grid.seeds, draw=draw)
         mechanism = OwnModel(self.label, self.said, self.settings, self.training.resample, draw, carried)
         ensemble = train(
@@ -138,7 +138,7 @@ def audit_own(
     trial = tried(training, data, label, seed)
     require_varying(trial, label, resample)
     place = None if store is None else Path(store)
-    training = replace(training, seconds=trial.seconds)
+    training, said, settings = _moved(replace(training, seconds=trial.seconds), data, said, settings)
     runner = Runner(data, training, label, said, settings, seed, place, jobs, cluster, progress)
     base = runner.run(Grid(seeds, root_seed=seed), "test", "base")
     trained: Any = base
@@ -177,8 +177,16 @@ def _prepared(
     require_classifier(model)
     require(table is not None, "X must be the rows that the estimator is fitted on.")
     training = EstimatorTraining(packed(model), table, labels, resample, 0, seeds)
-    said = f"{estimator_words(model)}, fitted again for every seed and data set"
+    said = f"{estimator_words(model)}, {REFITTED}"
     return estimator_label(model), _resampled(said, resample), estimator_settings(model), training
+
+
+def _moved(training: OwnTraining, data: OwnData, said: str, settings: str) -> tuple[OwnTraining, str, str]:
+    """Return how models are trained, in words which way, and settings that tell the ways apart."""
+    if not isinstance(training, EstimatorTraining):
+        return training, said, settings
+    training, way = moved(training, data.base.features[:, 0].astype(int))
+    return training, said.replace(REFITTED, way.words), f"{settings}, our solver" if way.moved else settings
 
 
 def _resampled(said: str, resample: Resample) -> str:

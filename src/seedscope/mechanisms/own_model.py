@@ -11,7 +11,7 @@ from seedscope.core import Relation, require
 from seedscope.mechanisms.base import Conditions, Guarantee, Load, Mechanism
 from seedscope.training import ChunkTrainer, Job
 
-SPEED = 3e10  # this many operations count as one second of a user's own training
+SPEED = 1e10  # this many operations count as one second of a user's own training: a chunk is then 1.5 seconds
 
 
 class Cargo(Protocol):

@@ -18,6 +18,7 @@ from seedscope.numerics.statistics import (
 from seedscope.numerics.three_values import three_valued_interval
 from seedscope.numerics.tilted import Spare, TiltLaw, tilted_log_ratios
 from seedscope.numerics.tilted_softmax import softmax_log_ratios
+from seedscope.numerics.weighted import WeightedProblem
 
 __all__ = [
     "MODELS_TOGETHER",
@@ -27,6 +28,7 @@ __all__ = [
     "Solution",
     "Spare",
     "TiltLaw",
+    "WeightedProblem",
     "betting_interval",
     "clopper_pearson",
     "confidence_sequence",

@@ -332,14 +332,13 @@ def make_plan(
 
     `chunk` overrides the shape of chunks that would be chosen, `memory` bounds it: bytes that a worker may use.
     """
-    from seedscope.models import Custom, as_model, logistic  # JAX
-
     _check_types(data, grid, records, scaling)
-    model = as_model(logistic() if model is None else model)
+    ours = getattr(mechanism, "records_weights", True)  # a user's own model needs no JAX
+    model = _known_model(model) if ours else model
     grid, records = grid or Grid(), records or Records()
     plan = Plan(data, mechanism, model, grid, records, scaling or default_scaling(data), ChunkShape(1, 1))
     _check(plan)
-    if isinstance(model, Custom) and model.has_one_initial_point:
+    if getattr(model, "has_one_initial_point", False):
         fixed = plan.inits == ("fixed",)
         require(
             fixed, "a finished module has one initial point: use Grid(init='fixed') or pass a function key → module."
@@ -353,6 +352,13 @@ def _check_types(data: Any, grid: Any, records: Any, scaling: Any) -> None:
     for name, value, kind in (("grid", grid, Grid), ("records", records, Records), ("scaling", scaling, Scaling)):
         if value is not None:
             require_type(name, value, kind, f"write {kind.__name__}(…), or leave it out")
+
+
+def _known_model(model: Any) -> Any:
+    """Return a model that our engine trains: logistic regression unless another is given."""
+    from seedscope.models import as_model, logistic  # JAX
+
+    return as_model(logistic() if model is None else model)
 
 
 def _check(plan: Plan) -> None:
