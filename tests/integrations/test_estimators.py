@@ -148,6 +148,14 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bits(tmp_path: Path, monkeypat
         ss.audit(DecisionTreeClassifier(max_features=1), numbers, y, store=tmp_path / "stopped", **options)
 
 
+def test_more_seeds_later_in_the_same_process_are_trained(tmp_path: Path) -> None:
+    X, y = people()
+    options = FEW | {"neighbours": 0}
+    for seeds in (5, 9):  # the chunk with the last seed is padded, and what trains it is kept in the process
+        found = ss.audit(encoded(TREE), X, y, store=tmp_path / "s", **options | {"seeds": seeds})
+        assert found.levels[0].multiplicity.models == seeds
+
+
 class FailsSometimes(DecisionTreeClassifier):  # type: ignore[misc]
     """A tree that fails for some random states."""
 

@@ -242,8 +242,10 @@ class Plan:
         parts = [one.part for one in self.probed]
         rows = np.concatenate([part.features for part in parts]) if parts else self.data.features[:0]
         labels = np.concatenate([part.labels for part in parts]) if parts else self.data.labels[:0]
+        cargo = self.mechanism.cargo()
+        grown = "" if cargo is None else f"-{self.grid.seeds}"  # cargo knows how many seeds there are
         return Job(
-            fingerprint=f"{self.fingerprint}-{len(rows)}",
+            fingerprint=f"{self.fingerprint}-{len(rows)}{grown}",
             mechanism=self.mechanism,
             model=self.model if self.mechanism.takes_network else None,  # it would bring JAX along, unused
             classes=self.data.classes,
@@ -260,7 +262,7 @@ class Plan:
             **self._watched_job(),
             traced=self.traced,
             lossy=self.lossy,
-            cargo=self.mechanism.cargo(),
+            cargo=cargo,
             noise_key=self.noise_key,
             owners=self._owners(),
             **self._unscaled_job(rows),
