@@ -26,6 +26,7 @@ NAMESPACES = {
     "datasets": "seedscope.datasets",
     "models": "seedscope.models",
     "training": "seedscope.training",
+    "core": "seedscope.core",
 }
 OUTSIDE = re.compile(r"\]\(\.\./((?:src|tests|benchmarks)/[^)]+|[A-Z]+\.md)\)")  # links from docs/ to the repository
 
@@ -52,7 +53,7 @@ def generated_pages() -> dict[str, str]:
 def front_page() -> str:
     """Return the reference of what `import seedscope as ss` gives."""
     package = import_module("seedscope")
-    spaces = ", ".join(f"[`ss.{name}`]({name}.md)" for name in NAMESPACES)
+    spaces = ", ".join(f"[`{path.split('.')[-1]}`]({name}.md)" for name, path in NAMESPACES.items())
     title = f"# Reference\n\nWhat `import seedscope as ss` gives. More names are in {spaces}.\n"
     return title + entries("seedscope", [name for name in package.__all__ if not ismodule(getattr(package, name))])
 
@@ -61,7 +62,8 @@ def namespace_page(name: str, path: str) -> str:
     """Return the reference of one namespace: what it is for, and each of its names."""
     module = import_module(path)
     about = (module.__doc__ or "").strip().split("\n\n")[0]
-    return f"# ss.{name}\n\n{about}\n" + entries(path, public_names(module))
+    title = "seedscope.core" if name == "core" else f"ss.{name}"  # not among the names of the package itself
+    return f"# {title}\n\n{about}\n" + entries(path, public_names(module))
 
 
 def public_names(module: Any) -> list[str]:

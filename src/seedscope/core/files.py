@@ -16,7 +16,8 @@ from filelock import FileLock, Timeout
 from seedscope.core.errors import DiskError, OutOfMemoryError, SeedscopeError
 
 WINDOWS = os.name == "nt"
-PRIVATE, PUBLIC = 0o600, 0o644  # permissions of files
+PRIVATE = 0o600  # permissions of files that only their owner may read
+PUBLIC = 0o644
 TEMPORARY, IN_USE = "seedscope-", "in-use"  # our temporary folders, and the lock in each of them
 
 
