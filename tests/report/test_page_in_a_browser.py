@@ -516,3 +516,41 @@ def test_a_report_without_the_newer_columns_opens_all_the_same(show: Callable[..
     opened = show(older, hash="#person-3")
     assert opened.page.locator("#person").is_visible()
     assert "Own ε" not in opened.page.locator("#table thead").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_axe_finds_no_serious_violation(show: Callable[..., Opened], width: int, scheme: str) -> None:
+    opened = show(REPORT, width, "#person-3", bypass_csp=True, color_scheme=scheme)
+    assert serious(opened) == []
+
+
+def test_axe_finds_no_serious_violation_on_the_public_page(show: Callable[..., Opened]) -> None:
+    assert serious(show(public_report(REPORT), bypass_csp=True)) == []
+
+
+def test_axe_finds_what_is_planted(show: Callable[..., Opened]) -> None:
+    opened = show(REPORT, bypass_csp=True)
+    opened.page.evaluate("() => document.body.append(document.createElement('button'))")
+    assert serious(opened) == ["button-name"]
+
+
+def serious(opened: Opened) -> list[str]:
+    """Return what axe-core calls serious or critical, by rule."""
+    axe = pytest.importorskip("axe_playwright_python", reason="axe-core comes with axe-playwright-python")
+    opened.page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = opened.page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    return [one["id"] for one in found["violations"] if one["impact"] in ("serious", "critical")]
+
+
+@pytest.mark.parametrize("paper", [688, 710], ids=["A4", "Letter"])  # what the margins leave, in CSS pixels
+def test_nothing_is_cut_off_on_paper(show: Callable[..., Opened], paper: int) -> None:
+    opened = show(REPORT, 1000)
+    opened.page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    opened.page.emulate_media(media="print")
+    opened.page.set_viewport_size({"width": paper, "height": 1000})
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= paper
+    hidden = """all => all.filter((one) => getComputedStyle(one).overflow !== "visible"
+      && one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0 && !one.closest(".hidden-label, svg, .skip"))
+      .map((one) => one.outerHTML.slice(0, 90))"""
+    assert opened.page.locator("main *").evaluate_all(hidden) == []

@@ -134,7 +134,7 @@ def audit(
     )
     chosen = make_levels(given, mechanism, epsilon, table, private_scaling)
     network = model_options.make_model(model)
-    names = _require_plans(table, chosen, network, seed)
+    names = _require_plans(table, chosen, network, seed, models)
     place = store or Path("runs") / f"audit-{table.name}-{mechanism}"
     folders = {label: place / (label if store else f"{label}-{names[label]}") for label in chosen}
     claim_folder(out)
@@ -171,7 +171,7 @@ def _require_counts(models: int, neighbours: int, neighbour_models: int) -> None
     require_count("neighbour_models", neighbour_models, at_least=2)
 
 
-def _require_plans(data: Dataset, levels: dict[str, Any], model: Any, seed: int) -> dict[str, str]:
+def _require_plans(data: Dataset, levels: dict[str, Any], model: Any, seed: int, models: int) -> dict[str, str]:
     """Return the levels' short names; raise what does not go together, before anything is trained or written."""
     from seedscope.planning import Grid, make_plan  # start-up
 
@@ -180,7 +180,9 @@ def _require_plans(data: Dataset, levels: dict[str, Any], model: Any, seed: int)
     few = f"the test part must hold at least two classes, it has only {names}; choose another --test."
     require(len(present) >= 2, few)
     plans = {
-        label: make_plan(data, one.mechanism, model, Grid(1, root_seed=seed), scaling=one.scaling)
+        label: make_plan(
+            data, one.mechanism, model, Grid(1, root_seed=seed), _records(data, one.mechanism, models), one.scaling
+        )
         for label, one in levels.items()
     }
     for level in levels.values():
@@ -227,10 +229,9 @@ def _train_level(
     from seedscope.planning import Grid, Norms, Records  # start-up
 
     mechanism, scaling = level.mechanism, level.scaling
-    records = Records(probes=_scored(data, models), losses_of=_losses_of(data, mechanism))
     base = train_visibly(
-        data, mechanism, model, Grid(models, root_seed=seed), place / "base", jobs, quiet=quiet, records=records,
-        what=f"{place.name}: base", scaling=scaling,
+        data, mechanism, model, Grid(models, root_seed=seed), place / "base", jobs, quiet=quiet,
+        records=_records(data, mechanism, models), what=f"{place.name}: base", scaling=scaling,
     )  # fmt: skip
     if not neighbours:
         return base
@@ -241,6 +242,13 @@ def _train_level(
         records=Records(probes=("neighbours",), norms=norms), what=f"{place.name}: neighbours", scaling=scaling,
     )  # fmt: skip
     return base, shadows
+
+
+def _records(data: Dataset, mechanism: Any, models: int) -> Any:
+    """Return what is recorded of the models on the base: it is part of what a store is named by."""
+    from seedscope.planning import Records  # start-up
+
+    return Records(probes=_scored(data, models), losses_of=_losses_of(data, mechanism))
 
 
 def _scored(data: Dataset, models: int) -> Any:

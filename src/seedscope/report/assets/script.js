@@ -128,7 +128,11 @@
     figure.hidden = false;
     const renderer = MANY_MARKS.includes(name) && people.shown > SMALL ? "canvas" : "svg";
     const options = { ast: true, actions: false, renderer, tooltip, defaultStyle: false, logLevel: 1 };
-    const { view } = await vegaEmbed(figure.querySelector(".chart"), specifications[name], options);
+    const holder = figure.querySelector(".chart");
+    const { view } = await vegaEmbed(holder, specifications[name], options);
+    holder.setAttribute("role", "img");  // one picture to a screen reader; what it shows is in the tables
+    holder.setAttribute("aria-label", specifications[name].description ?? figure.querySelector("h3").textContent);
+    [...holder.children].forEach((child) => child.setAttribute("aria-hidden", "true"));
     views[name] = view;
     let pressed = [0, 0];
     view.addEventListener("pointerdown", (event) => { pressed = [event.clientX, event.clientY]; });
@@ -189,13 +193,15 @@
 
   // ---- The table ----
   const anyone = (name) => people.levels.some((level) => level[name]?.some((value) => value !== null));
+  const distinct = (level, name) => [...new Set((level[name] ?? []).filter((value) => value !== null))];
+  const alike = (name) => people.shown > 1 && people.levels.every((level) => distinct(level, name).length <= 1);  // said once, not in every row
   const text = (key, title, of) => ({ key, title, of, print: of, number: false });
   const tableColumns = [
     text("id", "Person", (person) => people.id[person]),
     text("part", "Part", (person) => people.part[person]),
     text("label", "Label", (person) => nameOf(classes, people.label[person])),
     text("predicted", "Decided", (person) => nameOf(classes, columns().predicted[person])),
-    ...quantities.filter(({ name }) => anyone(name)).map(({ name, title, meaning, show }) => ({
+    ...quantities.filter(({ name }) => anyone(name) && !alike(name)).map(({ name, title, meaning, show }) => ({
       key: name, title, meaning, number: true, of: (person) => columns()[name][person], print: (person) => shown(columns()[name][person], show),
     })),
     ...groups.map((group, index) => text(`group-${index}`, group.name, (person) => nameOf(group.levels, people.groups[index][person]))),
@@ -360,6 +366,7 @@
   }
   function drawControls() {
     byId("level-name").textContent = levels[state.level].label;
+    byId("alike").textContent = quantities.filter(({ name }) => anyone(name) && alike(name) && distinct(columns(), name).length).map(({ name, title, show }) => `${title}: ${shown(distinct(columns(), name)[0], show)} for everybody who has one.`).join(" ");
     byId("level").setAttribute("aria-valuetext", levels[state.level].label);
   }
   function drawStatus() {
