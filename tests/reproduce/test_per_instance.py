@@ -14,9 +14,9 @@ from seedscope.core.errors import SeedscopeError
 from seedscope.reproduce import per_instance as study
 from seedscope.reproduce.comparison import Run, Study
 from seedscope.reproduce.per_instance import batches, settings
-from seedscope.reproduce.per_instance.cells import CellOutcome, study_cell, study_directions
+from seedscope.reproduce.per_instance.cells import CellOutcome, student_half_width, study_cell, study_directions
 from seedscope.reproduce.per_instance.settings import STAGES, Cell, Sweep
-from seedscope.reproduce.per_instance.tables import PUBLISHED
+from seedscope.reproduce.per_instance.tables import PUBLISHED, _rises, headline_rows
 from seedscope.training.gradient.losses import log_loss
 from tests.helpers.small_data import images
 
@@ -110,6 +110,8 @@ def test_a_small_study_gives_every_figure_and_trains_nothing_twice(
     assert len(list((tmp_path / "stores").iterdir())) == len(SWEEP.cells) + 1
     places = {one.place for one in done.comparisons}
     assert {"GLA Figure 1", "GLA Figure 2", "GLA Figures 3, 22", "GLA Figures 4, 25–35", "GLA Figure 5"} <= places
+    assert {"GLA: the whole run", "GLA Figures 10, 11", "GLA Figures 12, 13", "GLA Figure 33"} <= places
+    assert {"GLA Figures 27, 28", "GLA Figures 31, 32"} <= places
     trends = [one for one in done.comparisons if one.quantity.endswith("(1: yes)")]
     assert all(one.ours in (0.0, 1.0) or np.isnan(one.ours) for one in trends)
     assert {(place, quantity) for place, _, quantity in PUBLISHED} <= {(one.place, one.quantity) for one in trends}
@@ -117,7 +119,7 @@ def test_a_small_study_gives_every_figure_and_trains_nothing_twice(
     again = study.run("paper", ["mnist"], tmp_path, 1, True)
     assert [one.ours for one in again.comparisons] == pytest.approx([one.ours for one in done.comparisons], nan_ok=True)
     written = {Path(path).name for path in Study("x", "paper", done.comparisons, done.charts).save(tmp_path / "out")}
-    assert len([name for name in written if name.endswith(".svg")]) == 7
+    assert len([name for name in written if name.endswith(".svg")]) == 8
 
 
 def test_another_data_set_is_refused(tmp_path: Path) -> None:
@@ -132,3 +134,27 @@ def test_cells_differ_from_the_main_one_in_one_choice() -> None:
         ]
         assert len(changed) == 1
     assert replace(SWEEP.main) == SWEEP.cells[0]
+
+
+def test_a_trend_of_one_setting_is_no_trend() -> None:
+    assert np.isnan(_rises([1.0]))
+    assert _rises([1.0, 2.0]) == 1.0
+    assert _rises([1.0, 3.0, 2.0]) == 0.0
+
+
+def test_intervals_over_few_runs_are_students() -> None:
+    draw = np.random.default_rng(0)
+    for runs in (2, 5):
+        each = draw.normal(size=(runs, 4000))
+        covered = np.mean(np.abs(each.mean(0)) <= student_half_width(each))
+        assert covered == pytest.approx(0.95, abs=0.02)
+
+
+def test_the_headline_is_of_the_whole_run(outcome: CellOutcome) -> None:
+    rows = list(headline_rows(outcome))
+    found = {(one.setting, one.quantity): one.ours for one in rows}
+    privacy = outcome.privacy
+    shares = privacy.by_steps[:, list(privacy.orders).index(8.0)] / privacy.baseline[list(privacy.orders).index(8.0)]
+    median = found["α=8, by steps (Theorem 3.3), 2 runs", "median divergence over baseline"]
+    assert median == pytest.approx(np.median(shares))
+    assert all(0 <= one.ours <= 1 + 1e-9 for one in rows if "over baseline" in one.quantity)

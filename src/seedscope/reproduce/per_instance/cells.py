@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 import seedscope as ss
 from seedscope.analyses.per_instance import (
@@ -19,12 +20,12 @@ from seedscope.analyses.per_instance import (
 from seedscope.core import model_progress
 from seedscope.reproduce.comparison import Run
 from seedscope.reproduce.per_instance.batches import StageBatches, stage_batches
-from seedscope.reproduce.per_instance.settings import MODELS, ORDER, RUN_ORDERS, STAGES, Cell, Sweep
+from seedscope.reproduce.per_instance.settings import MODELS, ORDER, RUN_ORDERS, STAGES, STATES_PER_EPOCH, Cell, Sweep
 
 
 @dataclass(frozen=True, eq=False)
 class CellOutcome:
-    """A cell's runs: clipped norms over C and correctness [run, state, point], once an epoch and after the last step.
+    """A cell's runs: clipped norms over C and correctness [run, state, point], some an epoch and after the last step.
 
     `contributions` [point, epoch] are those of Theorem 3.3 over the data-independent step's; `privacy` is of the whole
     run; `batches` has what the mean rule needs, by stage.
@@ -91,6 +92,19 @@ class Directions:
     privacy: PerInstancePrivacy
 
 
+def student_half_width(values: np.ndarray, confidence: float = 0.95) -> np.ndarray:
+    """Return the half-widths of Student's intervals for means over the first axis; NaN where it has one entry.
+
+    >>> float(student_half_width(np.array([0.0, 1.0])).round(3))        # two runs: 12.7 standard errors, not 1.96
+    6.353
+    """
+    runs = len(values)
+    if runs < 2:
+        return np.full(values.shape[1:], np.nan)
+    half: np.ndarray = stdtrit(runs - 1, (1 + confidence) / 2) * values.std(0, ddof=1) / np.sqrt(runs)
+    return half
+
+
 def study_cell(sweep: Sweep, cell: Cell, data: ss.Dataset, run: Run) -> CellOutcome:
     """Return a cell's outcome, after training what its store lacks."""
     ensemble = _trained(sweep, cell, data, run, ss.Grid(sweep.runs, init="fixed", checkpoints=2), "test")
@@ -107,7 +121,7 @@ def study_cell(sweep: Sweep, cell: Cell, data: ss.Dataset, run: Run) -> CellOutc
         correct=recorded["correct"].values,
         contributions=contribution_shares(training, norms, states[:-1]),
         accuracy=float(recorded["correct"].values[:, -1].mean(dtype=float)),
-        privacy=per_instance_privacy(ensemble, orders=RUN_ORDERS, holder=default_holder(training.steps)),
+        privacy=per_instance_privacy(ensemble, orders=RUN_ORDERS),
         batches=stage_batches(sweep, cell, data, ensemble),
     )
 
@@ -126,7 +140,7 @@ def study_directions(sweep: Sweep, data: ss.Dataset, run: Run) -> Directions:
         epochs=steps * training.sampling_probability,
         trained_with=contribution_shares(training, norms[:, 0], steps),
         trained_without=contribution_shares(training, without, steps),
-        privacy=per_instance_privacy(ensemble, orders=RUN_ORDERS, holder=default_holder(training.steps)),
+        privacy=per_instance_privacy(ensemble, orders=RUN_ORDERS),
     )
 
 
@@ -142,7 +156,8 @@ def contribution_shares(training: Training, norms: np.ndarray, steps: np.ndarray
 
 
 def _trained(sweep: Sweep, cell: Cell, data: ss.Dataset, run: Run, grid: ss.Grid, watched: Any) -> Any:
-    """Return the ensemble of a cell, norms of the watched part recorded once an epoch."""
+    """Return the ensemble of a cell, norms of the watched part recorded some times an epoch."""
+    every = max(1, len(data.base) // (cell.batch_size * STATES_PER_EPOCH))
     name = f"{sweep.data}-{cell.name}" + ("-directions" if watched == "neighbours" else "")
     with model_progress(f"{sweep.data}: {cell.model}, ε {cell.epsilon:g}, batch {cell.batch_size}", run.quiet) as move:
         return ss.train(
@@ -150,7 +165,7 @@ def _trained(sweep: Sweep, cell: Cell, data: ss.Dataset, run: Run, grid: ss.Grid
             sweep.mechanism(cell, len(data.base)),
             model=MODELS[cell.model](),
             grid=grid,
-            records=ss.Records(probes=("spare",), norms=ss.Norms(watched, every="epoch")),
+            records=ss.Records(probes=("spare",), norms=ss.Norms(watched, every=every)),
             store=run.store(name),
             jobs=run.jobs,
             progress=move,

@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from seedscope.reproduce.per_instance.cells import CellOutcome, Directions
-from seedscope.reproduce.per_instance.settings import ORDER, ORDERS, STAGES, Cell, Sweep
+from seedscope.reproduce.per_instance.cells import CellOutcome, Directions, student_half_width
+from seedscope.reproduce.per_instance.settings import HEADLINE_ORDERS, ORDER, ORDERS, STAGES, Cell, Sweep
 
 Row = dict[str, Any]
 WIDTH, HEIGHT = 260, 180
@@ -40,8 +40,17 @@ def charts(sweep: Sweep, outcomes: Mapping[Cell, CellOutcome], directions: Direc
         "figure-5-confidence": confidence_chart(main),
         "figures-6-13-epsilon-delta": corollary_chart(by_batch),
         "figures-16-21-orders": order_chart(main, by_epsilon),
+        "whole-run": whole_run_chart(main),
     }
     return {f"{sweep.data}-{name}": chart.properties(background="white") for name, chart in drawn.items()}
+
+
+def whole_run_chart(main: CellOutcome) -> alt.LayerChart:
+    """Return the distribution of people's divergence of the whole run over the data-independent one, by order."""
+    privacy = main.privacy
+    columns = {f"α = {order:g}": list(privacy.orders).index(order) for order in HEADLINE_ORDERS}
+    values = {name: privacy.rdp[:, column] / privacy.baseline[column] for name, column in columns.items()}
+    return _distribution(values, f"the whole run, {privacy.runs} runs")
 
 
 def contribution_chart(outcomes: Sequence[CellOutcome], directions: Directions | None) -> alt.ConcatChart:
@@ -106,7 +115,7 @@ def confidence_chart(main: CellOutcome) -> alt.LayerChart:
     """Return the contributions of some points with 95 % intervals over runs (Figure 5)."""
     each = main.contributions_by_run()[:, :POINTS]
     mean = each.mean(0)
-    half = 1.96 * each.std(0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.zeros_like(mean)
+    half = np.nan_to_num(student_half_width(each))
     rows = [
         {
             "epoch": float(main.epochs[epoch]), "point": str(point), "value": float(mean[point, epoch]),

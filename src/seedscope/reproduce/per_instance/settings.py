@@ -12,7 +12,9 @@ from seedscope.models import ResNet
 DELTA, CLIPPING_NORM, ORDER = 1e-5, 1.0, 8
 EPSILON, BATCH_SIZE = 10.0, 128  # of the main cell, from which the others differ in one choice
 ORDERS = (2, 4, 8, 16, 32, 64)
-RUN_ORDERS = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0)  # over which a whole run's ε is minimised
+RUN_ORDERS = (1.5, 1.75, 2.0, 2.2, 2.4, 2.7, 3.0, 4.0, 8.0, 16.0, 32.0)  # over which a whole run's ε is minimised
+HEADLINE_ORDERS = (2.0, 8.0, 32.0)  # at which a whole run's divergence is shown over the data-independent one
+STATES_PER_EPOCH = 8  # at which norms are looked at: the first epoch spends most, and states change fast there
 STAGES = ("initial", "middle", "final")
 
 MODELS: dict[str, Callable[[], Any]] = {

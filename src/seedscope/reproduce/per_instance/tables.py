@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 
 from seedscope.reproduce.comparison import Comparison, paper_numbers
-from seedscope.reproduce.per_instance.cells import CellOutcome, Directions
-from seedscope.reproduce.per_instance.settings import ORDER, ORDERS, STAGES, Cell, Sweep
+from seedscope.reproduce.per_instance.cells import CellOutcome, Directions, student_half_width
+from seedscope.reproduce.per_instance.settings import HEADLINE_ORDERS, ORDER, ORDERS, STAGES, Cell, Sweep
 
 PUBLISHED = {
     (row["place"], row["data"], row["quantity"]): (float(row["value"]), row["note"])
@@ -40,13 +40,18 @@ def rows_of(sweep: Sweep, outcomes: Outcomes, directions: Directions | None) -> 
     ]
     main = outcomes[sweep.main]
     return [
+        *headline_rows(main),
         *contribution_rows(in_order(by_epsilon)),
         *(direction_rows(directions) if directions is not None else ()),
         *tail_rows(main),
         *correctness_rows(by_model),
         *mean_rule_rows(in_order(by_batch)),
+        *order_rule_rows(main),
+        *epsilon_rule_rows(in_order(by_epsilon)),
         *confidence_rows(main),
         *corollary_rows(in_order(by_batch)),
+        *corollary_correctness_rows("GLA Figures 10, 11", in_order(by_epsilon), "epsilon"),
+        *corollary_correctness_rows("GLA Figures 12, 13", by_model, "model"),
         *batch_size_rows(in_order(by_batch)),
         *order_rows(main),
         *epsilon_rows(in_order(by_epsilon)),
@@ -56,6 +61,34 @@ def rows_of(sweep: Sweep, outcomes: Outcomes, directions: Directions | None) -> 
 def in_order(outcomes: Sequence[CellOutcome]) -> list[CellOutcome]:
     """Return the outcomes by ε and batch size."""
     return sorted(outcomes, key=lambda one: (one.cell.epsilon, one.cell.batch_size))
+
+
+def headline_rows(main: CellOutcome) -> Iterator[Comparison]:
+    """Yield how far people's divergence of the whole run lies below the data-independent one (what GLA set out for)."""
+    privacy, place = main.privacy, "GLA: the whole run"
+    compositions = {"by steps (Theorem 3.3)": privacy.by_steps, "the best": privacy.rdp}
+    for order in HEADLINE_ORDERS:
+        column = list(privacy.orders).index(order)
+        for name, divergences in compositions.items():
+            shares = divergences[:, column] / privacy.baseline[column]
+            setting = f"α={order:g}, {name}, {privacy.runs} runs"
+            yield row(place, main, setting, "share of people at least 10× below the baseline", np.mean(shares <= 0.1))
+            yield row(place, main, setting, "median divergence over baseline", np.median(shares))
+            for level in (0.1, 0.9):
+                quantity = f"{round(100 * level)}th percentile of divergence over baseline"
+                yield row(place, main, setting, quantity, np.quantile(shares, level))
+    setting = f"δ={privacy.delta:g}, {privacy.runs} runs"
+    guarantees = {
+        "ε of everybody, Rényi (proved)": float(privacy.epsilon_baseline),
+        "ε of everybody, privacy-loss distribution (proved)": float(privacy.epsilon_baseline_pld),
+    }
+    for quantity, value in guarantees.items():
+        yield row(place, main, setting, quantity, value)
+    for quantity, level in (("median", 0.5), ("10th percentile", 0.1)):
+        value = float(np.quantile(privacy.epsilon, level))
+        yield row(place, main, setting, f"{quantity} of people's ε (estimate)", value)
+    gain = float(np.mean(privacy.epsilon < float(privacy.epsilon_baseline_pld)))
+    yield row(place, main, setting, "share of people below what everybody has", gain)
 
 
 def contribution_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
@@ -147,10 +180,54 @@ def mean_rule_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
     yield row(place, outcomes[0], "trend", f"sum rule by Theorem 3.6: above the baseline {YES}", float(summed > 1))
 
 
+def order_rule_rows(main: CellOutcome) -> Iterator[Comparison]:
+    """Yield Theorem 3.6 by order for both rules, at orders that the sampled batches reach (Figures 27, 28, 31, 32)."""
+    batches = main.batches["final"]
+    for rule, place in (("mean", "GLA Figures 27, 28"), ("sum", "GLA Figures 31, 32")):
+        for order in (one for one in ORDERS if one <= batches.tuple_batches):
+            value = np.median(batches.step_rdp(rule, order).max(0)) / main.baseline(order)  # type: ignore[arg-type]
+            yield row(place, main, f"α={order}, final", f"{rule} rule, median step over baseline", value)
+
+
+def epsilon_rule_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
+    """Yield Theorem 3.6 by the ε of training for both rules (Figure 33)."""
+    for one in outcomes:
+        for stage in STAGES:
+            for rule in ("mean", "sum"):
+                value = np.median(one.batches[stage].step_rdp(rule, ORDER).max(0))
+                setting = f"ε={one.cell.epsilon:g}, {stage}"
+                yield row("GLA Figure 33", one, setting, f"{rule} rule, median step", value, stage != "final")
+    quantity = f"mean rule: final steps grow slower with ε than the baseline {YES}"
+    yield row("GLA Figure 33", outcomes[0], "trend", quantity, _slower_than_baseline(outcomes))
+
+
+def _slower_than_baseline(outcomes: Sequence[CellOutcome]) -> float:
+    """Return whether the mean rule's final steps grow slower than the baseline from the first to the last; else NaN."""
+    if len(outcomes) < 2:
+        return np.nan
+    ends = outcomes[0], outcomes[-1]
+    first, last = (float(np.median(one.batches["final"].step_rdp("mean", ORDER).max(0))) for one in ends)
+    return float(last / first < ends[1].baseline() / ends[0].baseline())
+
+
+def corollary_correctness_rows(place: str, outcomes: Sequence[CellOutcome], by: str) -> Iterator[Comparison]:
+    """Yield Corollary 3.1 of correct and incorrect points for both rules, by ε (Figure 10) or network (Figure 12)."""
+    for one in outcomes:
+        for stage in STAGES[1:]:
+            right, batches = one.right(stage)[0], one.batches[stage]
+            for rule in ("mean", "sum"):
+                shares = batches.step_epsilon(rule) / batches.step_epsilon_worst()
+                for name, chosen in (("correct", right), ("incorrect", ~right)):
+                    value = float(np.median(shares[chosen])) if chosen.any() else np.nan
+                    quantity = f"{rule} rule, median (ε, δ) step over baseline, {name} points"
+                    setting = f"{getattr(one.cell, by)}, {stage}"
+                    yield row(place, one, setting, quantity, value, stage != "final" or rule == "sum")
+
+
 def confidence_rows(main: CellOutcome) -> Iterator[Comparison]:
     """Yield how sure the contributions are over runs (Figure 5)."""
     each = main.contributions_by_run()
-    half = 1.96 * each.std(0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.full(each.shape[1:], np.nan)
+    half = student_half_width(each)
     quantity = "median half-width of a contribution's 95 % interval over baseline, last epoch"
     yield row("GLA Figure 5", main, f"{len(each)} runs", quantity, np.median(half[:, -1]))
 
@@ -190,10 +267,8 @@ def batch_size_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
         yield row("GLA Figures 14, 15", one, setting, "median step over baseline", np.median(shares))
         yield row("GLA Figures 14, 15", one, setting, "mean step", shares.mean() * one.baseline())
         yield row("GLA Figures 14, 15", one, setting, "baseline step", one.baseline())
-    rising = all(a.baseline() < b.baseline() for a, b in pairwise(outcomes))
-    yield row(
-        "GLA Figures 14, 15", outcomes[0], "trend", f"the baseline rises with the batch size {YES}", float(rising)
-    )
+    quantity = f"the baseline rises with the batch size {YES}"
+    yield row("GLA Figures 14, 15", outcomes[0], "trend", quantity, _rises([one.baseline() for one in outcomes]))
 
 
 def order_rows(main: CellOutcome) -> Iterator[Comparison]:
@@ -225,6 +300,11 @@ def epsilon_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
         baseline = outcomes[-1].baseline() / outcomes[0].baseline()
         quantity = f"final steps grow slower with ε than the baseline {YES}"
         yield row("GLA Figures 20, 21", outcomes[0], "trend", quantity, float(growth[1] / growth[0] < baseline))
+
+
+def _rises(values: Sequence[float]) -> float:
+    """Return whether each value is above the one before; NaN where there is nothing to compare."""
+    return float(all(first < second for first, second in pairwise(values))) if len(values) > 1 else np.nan
 
 
 def row(
