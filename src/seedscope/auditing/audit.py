@@ -20,6 +20,7 @@ from seedscope.auditing.judged import plain_facts, plain_verdict, verdict_on
 from seedscope.auditing.levels import ARBITRARY, Level, examine, level_labels
 from seedscope.auditing.policy import Policy, read_policy
 from seedscope.auditing.relations import Finding, relations
+from seedscope.auditing.sensitive import plain_told, require_sensitive
 from seedscope.auditing.verdict import Verdict
 from seedscope.auditing.words import GLOSSARY, NOTICE, PUBLIC_ALARM, describe_model, guarantee_meaning
 from seedscope.core import (
@@ -117,6 +118,8 @@ def audit(
     command: str = "",
     policy: Policy | str | Path | None = None,
     fail_if: Sequence[str] = (),
+    sensitive: Sequence[str] = (),
+    candidates: int = 10,
 ) -> Audit:
     """Return the audit of one ensemble, or of several privacy levels of the same data.
 
@@ -131,6 +134,9 @@ def audit(
         policy: the rules of the verdict, or the name of their TOML file; default Seedscope's own, which then decide no
             exit code.
         fail_if: conditions that must not hold, like "advantage>0.1".
+        sensitive: columns of which it is asked how well they can be told by one who knows the rest; "record" for all
+            features at once. For objective perturbation and DP-SGD of logistic regression; the latter is trained anew.
+        candidates: among how many values a sensitive number or record is guessed; a category has its levels.
     """
     rules = policy if isinstance(policy, Policy) else read_policy(policy)
     rules = (rules if policy is None else rules.enforced()).with_conditions(fail_if)
@@ -143,9 +149,14 @@ def audit(
         require_type("data", data, Dataset, "give the data set that the ensembles were trained on")
     same = data is None or bool(prints & {data.fingerprint, data.former_fingerprint})
     require(same, "data must be what the ensembles were trained on; they were not.")
+    require(not sensitive or data is not None, "sensitive columns need the rows themselves; give data=….")
+    if data is not None:
+        require_sensitive(data, tuple(sensitive), candidates)
     labels = level_labels([base for base, _ in pairs])
     levels = tuple(
-        examine(base, shadows, label=label, data=data, confidence=confidence)
+        examine(
+            base, shadows, label=label, data=data, confidence=confidence, sensitive=sensitive, candidates=candidates
+        )
         for label, (base, shadows) in zip(labels, pairs, strict=True)
     )
     require(len(set(labels)) == len(labels), f"each privacy level must be there once, got {', '.join(labels)}.")
@@ -292,6 +303,7 @@ def _level(level: Level) -> dict[str, Any]:
         "sandwich": _sandwich(level),
         "everybody": _everybody(level),
         "reconstruction": None if level.reconstruction is None else level.reconstruction.as_dict(),
+        "told": [plain_told(one) for one in level.told],
         "trade_off": _trade_off(level),
         "roc": _roc(level),
     }

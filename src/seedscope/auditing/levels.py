@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,8 +20,10 @@ from seedscope.analyses.membership import LEAST_SEEDS, MembershipTests, likeliho
 from seedscope.analyses.multiplicity import GroupDisagreement, Multiplicity, multiplicity
 from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_positive_rate, per_instance_privacy
 from seedscope.analyses.privacy_loss import PrivacyLoss, claimed_curve, everybody
+from seedscope.analyses.reconstruction import Guessing
 from seedscope.auditing.records import Reconstruction, reconstruction
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
+from seedscope.auditing.sensitive import told
 from seedscope.core import BASE, Number, Relation, SeedscopeError, require
 from seedscope.datasets import Dataset
 from seedscope.execution import stand_ins_of
@@ -74,6 +76,7 @@ class Level:
     models: int
     confidence: float
     privacy_loss: PrivacyLoss | None = None
+    told: tuple[Guessing, ...] = ()
     trained: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     trained_multiplicity: Multiplicity | None = None
     audited_apart: bool = False
@@ -165,6 +168,8 @@ def examine(
     label: str = "",
     data: Dataset | None = None,
     confidence: float = 0.95,
+    sensitive: Sequence[str] = (),
+    candidates: int = 10,
 ) -> Level:
     """Return what the analyses find in one ensemble; `shadows` holds the neighbours where they were trained apart."""
     require("scores" in base.dataset, "an audit needs recorded scores; train with Records(probes=…).")
@@ -218,6 +223,7 @@ def examine(
             lambda: everybody(base, data=data, confidence=confidence),
         ),
         reconstruction=_tried("reconstruction", left_out, lambda: reconstruction(base, data)),
+        told=_told(base, data, sensitive, candidates, confidence, left_out),
         attack_relation=attacked.relation,
         left_out=tuple(left_out),
         stores=tuple(str(one.path) for one in ensembles if one.path),
@@ -226,6 +232,22 @@ def examine(
         ),
         confidence=confidence,
     )
+
+
+def _told(
+    ensemble: Ensemble,
+    data: Dataset | None,
+    columns: Sequence[str],
+    candidates: int,
+    confidence: float,
+    left_out: list[LeftOut],
+) -> tuple[Guessing, ...]:
+    """Return how well each sensitive column can be told."""
+    found = (
+        _tried(f"telling {one}", left_out, partial(told, ensemble, data, one, candidates, confidence))
+        for one in columns
+    )
+    return tuple(one for one in found if one is not None)
 
 
 def scored(ensemble: Ensemble, part: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -35,6 +35,13 @@ RANKED = {  # column: whether its largest value, or its smallest, has rank 1: th
     "reconstruction": False,
     "uncertainty_left": False,
 }
+TOLD = {  # ends of the columns about a sensitive column: what they are
+    "": "success",
+    "_lower": "success_lower",
+    "_upper": "success_upper",
+    "_chance": "chance",
+    "_ceiling": "ceiling",
+}
 SHOWN = 5000
 EXTREMES = 200  # of each kind, shown whatever the rest
 
@@ -79,6 +86,18 @@ def decided(level: Level) -> list[tuple[np.ndarray, Multiplicity, bool]]:
     return [(people, one, inside) for people, one, inside in known if one is not None]
 
 
+def told_columns(level: Level) -> dict[str, np.ndarray]:
+    """Return how well each sensitive column of a person can be told; empty for people it was not asked about."""
+    trained = np.flatnonzero(level.ensemble.texts("person_part") == "train")
+    found: dict[str, np.ndarray] = {}
+    for one in level.told:
+        for end, values in TOLD.items():
+            column = np.full(level.ensemble.dataset.sizes["person"], np.nan)
+            column[trained[one.people]] = getattr(one, values)
+            found[f"told_{one.column}{end}"] = column
+    return found
+
+
 def rank_name(column: str) -> str:
     """Return the name of the column of a column's ranks."""
     return f"rank_{'membership' if column == 'membership_advantage' else column}"
@@ -115,6 +134,7 @@ def _at_level(level: Level) -> pandas.DataFrame:
     table |= {"level": level.label, **claim}
     for name, values in columns(level).items():
         table[name] = _class_names(values, classes) if name == "predicted" else values
+    table |= told_columns(level)
     return pandas.DataFrame(table).astype({"epsilon": float})
 
 

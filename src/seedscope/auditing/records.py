@@ -146,7 +146,12 @@ def _mean_left(leakage: Leakage, widest: float, trace: np.ndarray) -> np.ndarray
 def _released(ensemble: Ensemble, data: Dataset) -> np.ndarray | None:
     """Return weights [model, weight] of the base's models, where their density is known."""
     objective = ensemble.mechanism.noisy_objective(ensemble.description.conditions)
-    if objective is None or data.classes != 2 or "weights" not in ensemble.dataset:
+    return None if objective is None or data.classes != 2 else base_weights(ensemble)
+
+
+def base_weights(ensemble: Ensemble) -> np.ndarray | None:
+    """Return weights [model, weight] of the base's last models, at most `MODELS`; None where there are too few."""
+    if "weights" not in ensemble.dataset:
         return None
     weights = ensemble.dataset["weights"].sel(neighbour=BASE).isel(init=-1)
     last = weights.isel(step=-1) if "step" in weights.dims else weights

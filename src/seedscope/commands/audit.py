@@ -32,6 +32,7 @@ LEVELS: dict[str, tuple[float, ...]] = {
     "output": (1.0, 4.0, 8.0),
 }
 MOST_SCORES = 20_000_000  # of training people, that are recorded: 160 megabytes with their losses
+TELLING = ("gaussian-objective", "objective", "dpsgd")
 SHADOW_SEEDS = 100  # seeds of the models without a person, at most
 
 
@@ -72,6 +73,11 @@ def audit(
     scores: Annotated[
         Path | None, typer.Option(help="Instead of DATA: predictions of models trained elsewhere (.npz, CSV, Parquet).")
     ] = None,
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option(help="How well can this column of a person be told by one who knows the rest? Repeatable."),
+    ] = None,
+    candidates: Annotated[int, typer.Option(help="Among how many values a sensitive number is guessed.")] = 10,
     policy: policy_options.PolicyFile = None,
     fail_if: policy_options.FailIf = None,
     junit: policy_options.JUnit = None,
@@ -96,12 +102,16 @@ def audit(
       seedscope audit patients.csv --target outcome --group sex --estimator my_module:pipeline
       seedscope audit --scores predictions.npz
       seedscope audit --config audit.toml --log-json
+      seedscope audit patients.csv --target outcome --sensitive smoker --sensitive age
       seedscope audit patients.csv --target outcome --policy policy.toml --fail-if "advantage>0.1" --junit verdict.xml
     """
     from seedscope.report import claim_folder  # start-up
 
     judging = policy_options.Judging(policy, fail_if or (), junit, sarif)
     judging.rules()  # a mistake in them must not be found after long work
+    unknown = "--sensitive needs a mechanism whose released models have a known density"
+    known = not sensitive or (scores is None and estimator is None and mechanism in TELLING)
+    require(known, f"{unknown}: --mechanism {', '.join(TELLING)}.")
     if scores is not None:
         given_too = {"--target": target, "--group": group, "--test": test, "--id": id, "--epsilon": epsilon}
         return _finish_scores(scores, given_too, out, public, show, as_json, judging, as_toml(context))
@@ -132,6 +142,7 @@ def audit(
     given = mechanism_options.MechanismOptions(
         learning_rate, batch_size, steps, epochs, None, delta, clip, None, l2, public_size=public_size
     )
+    _require_sensitive(table, tuple(sensitive or ()), candidates)
     chosen = make_levels(given, mechanism, epsilon, table, private_scaling)
     network = model_options.make_model(model)
     names = _require_plans(table, chosen, network, seed, models)
@@ -144,7 +155,8 @@ def audit(
             _train_level(table, one, network, models, neighbours, neighbour_models, seed, folders[label], jobs, silent)
             for label, one in chosen.items()
         ]
-    found = replace(_examined(trained, table, judging), configuration=as_toml(context))
+    found = _examined(trained, table, judging, tuple(sensitive or ()), candidates)
+    found = replace(found, configuration=as_toml(context))
     return _finish(found, found.save(out, public, parquet), show, as_json, judging, public)
 
 
@@ -162,6 +174,14 @@ def _finish_scores(
     claim_folder(out)
     found = replace(_examined([ensemble], None, judging), configuration=configuration)
     return _finish(found, found.save(out, public), show, as_json, judging, public)
+
+
+def _require_sensitive(data: Dataset, columns: tuple[str, ...], candidates: int) -> None:
+    """Raise where a sensitive column cannot be asked about, before anything is trained."""
+    if columns:
+        from seedscope.auditing import require_sensitive  # start-up
+
+        require_sensitive(data, columns, candidates)
 
 
 def _require_counts(models: int, neighbours: int, neighbour_models: int) -> None:
@@ -261,11 +281,18 @@ def _losses_of(data: Dataset, mechanism: Any) -> Any:
     return None if data.base.persons is not None or mechanism.cannot_record("privacy_losses") else "train"
 
 
-def _examined(trained: list[Any], data: Dataset | None, judging: policy_options.Judging) -> Audit:
+def _examined(
+    trained: list[Any],
+    data: Dataset | None,
+    judging: policy_options.Judging,
+    sensitive: tuple[str, ...] = (),
+    candidates: int = 10,
+) -> Audit:
     """Return the audit of the trained levels."""
     from seedscope.auditing import audit as examine  # start-up
 
-    return replace(examine(*trained, data=data, command=said_command()), policy=judging.rules())
+    found = examine(*trained, data=data, command=said_command(), sensitive=sensitive, candidates=candidates)
+    return replace(found, policy=judging.rules())
 
 
 def _finish(

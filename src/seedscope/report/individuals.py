@@ -94,9 +94,25 @@ def _base(name: str) -> str:
 def _meaning(name: str) -> str:
     """Return what a column of the table of everyone means."""
     known = {one.name: one.meaning for one in PERSON} | COLUMNS
+    if name.startswith("told_"):
+        return _told(name.removeprefix("told_"))
     if name.startswith("rank_"):
         return f"The place in the order of {name.removeprefix('rank_')}, 1 the most exposed; empty if all are alike."
     return f"The group by {name.removeprefix('group_')}." if name.startswith("group_") else known.get(name, "")
+
+
+def _told(name: str) -> str:
+    """Return what a column about a sensitive column means."""
+    ends = {
+        "_lower": "The lower end of that chance's interval, for all people at once: {}.",
+        "_upper": "The upper end of that chance's interval, for all people at once: {}.",
+        "_chance": "The chance to guess {} of this person without the model.",
+        "_ceiling": "The largest chance to guess {} of this person that the guarantee allows.",
+    }
+    for end, words in ends.items():
+        if name.endswith(end):
+            return words.format(name.removesuffix(end))
+    return f"The best attacker's chance to guess {name} of this person, who knows everything else."
 
 
 def safe_cell(value: Any) -> Any:

@@ -14,6 +14,7 @@ from seedscope.training.convex import (
     linear_scores,
     minimiser,
 )
+from seedscope.training.informed import LinearSteps, Suspects, informed_releases
 from seedscope.training.job import Arrays, ChunkTrainer, FiledJob, Job
 from seedscope.training.noise_laws import Noise, NoiseLaw
 from seedscope.training.publishing import published_minimiser
@@ -54,6 +55,7 @@ __all__ = [
     "FlatClipping",
     "Job",
     "Linear",
+    "LinearSteps",
     "LinearSurrogate",
     "Momentum",
     "Noise",
@@ -66,6 +68,7 @@ __all__ = [
     "Schedule",
     "Shuffled",
     "SmoothClipping",
+    "Suspects",
     "SystemDraws",
     "TiltedMinimiser",
     "WarmUp",
@@ -73,6 +76,7 @@ __all__ = [
     "convex_trainer",
     "gammas",
     "generator",
+    "informed_releases",
     "linear_scores",
     "linear_surrogate",
     "minimiser",

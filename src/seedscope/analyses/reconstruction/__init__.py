@@ -13,6 +13,7 @@ from seedscope.analyses.reconstruction.amplification import (
     amplification_proved,
 )
 from seedscope.analyses.reconstruction.attack import AttackErrors, attack_errors, attack_reconstructions
+from seedscope.analyses.reconstruction.candidates import Candidates, candidates_for
 from seedscope.analyses.reconstruction.error_bounds import (
     feature_error_lower,
     fisher_error_lower,
@@ -22,6 +23,12 @@ from seedscope.analyses.reconstruction.error_bounds import (
 )
 from seedscope.analyses.reconstruction.exact_amplification import amplification_exact
 from seedscope.analyses.reconstruction.from_ensemble import training_leakage
+from seedscope.analyses.reconstruction.guessing import (
+    Guessing,
+    density_success,
+    posterior_success,
+    tilted_candidate_ratios,
+)
 from seedscope.analyses.reconstruction.leakage import Leakage, average_traces, logistic_leakage
 from seedscope.analyses.reconstruction.logistic import (
     logistic_dfil,
@@ -41,7 +48,9 @@ from seedscope.analyses.reconstruction.tilted_information import FeatureInformat
 __all__ = [
     "SMOOTH_CLIPPING_BOUND",
     "AttackErrors",
+    "Candidates",
     "FeatureInformation",
+    "Guessing",
     "Leakage",
     "RecordBounds",
     "amplification_estimate",
@@ -51,6 +60,8 @@ __all__ = [
     "attack_errors",
     "attack_reconstructions",
     "average_traces",
+    "candidates_for",
+    "density_success",
     "dpsgd_rdp",
     "feature_error_lower",
     "fisher_error_lower",
@@ -64,12 +75,14 @@ __all__ = [
     "logistic_leakage",
     "logistic_spectral_norm",
     "mechanism_success_upper",
+    "posterior_success",
     "pure_epsilon_rdp",
     "rdp_error_lower",
     "rdp_feature_error_lower",
     "reconstruction_success_upper",
     "record_bounds",
     "replace_one_rdp",
+    "tilted_candidate_ratios",
     "tilted_feature_information",
     "training_leakage",
     "value_step",
