@@ -36,6 +36,7 @@ def audit(folder: Path, *arguments: str) -> None:
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.slow
 def test_what_can_be_told_is_in_the_report_the_table_and_on_the_page(folder: Path) -> None:
     audit(folder, "--epsilon", "4", "--sensitive", "smokes", "--sensitive", "ill", "--candidates", "5")
     report = json.loads((folder / "report" / "report.json").read_text())
