@@ -19,7 +19,7 @@ from seedscope.analyses.intrinsic import (
 from seedscope.analyses.membership import LEAST_SEEDS, MembershipTests, likelihood_ratio_tests
 from seedscope.analyses.multiplicity import GroupDisagreement, Multiplicity, multiplicity
 from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_positive_rate, per_instance_privacy
-from seedscope.analyses.privacy_loss import PrivacyLoss, claimed_curve, everybody
+from seedscope.analyses.privacy_loss import LEAST_RUNS, PrivacyLoss, claimed_curve, everybody, everybody_redrawn
 from seedscope.analyses.reconstruction import Guessing
 from seedscope.auditing.records import Reconstruction, reconstruction
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
@@ -220,7 +220,7 @@ def examine(
         privacy_loss=_tried(
             "the best possible attack on everybody",
             left_out,
-            lambda: everybody(base, data=data, confidence=confidence),
+            lambda: _best_attacks(base, attacked, data, confidence),
         ),
         reconstruction=_tried("reconstruction", left_out, lambda: reconstruction(base, data)),
         told=_told(base, data, sensitive, candidates, confidence, left_out),
@@ -248,6 +248,14 @@ def _told(
         for one in columns
     )
     return tuple(one for one in found if one is not None)
+
+
+def _best_attacks(base: Ensemble, attacked: Ensemble, data: Dataset | None, confidence: float) -> PrivacyLoss:
+    """Return the best possible attack on everybody; from too few runs an estimate, for those whose norms are known."""
+    few = base.dataset.sizes["seed"] < LEAST_RUNS and "privacy_losses" in base.dataset
+    if few and "gradient_norms" in attacked.dataset:
+        return everybody_redrawn(attacked, confidence=confidence)
+    return everybody(base, data=data, confidence=confidence)
 
 
 def scored(ensemble: Ensemble, part: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -164,9 +164,12 @@ class Plan:
         rows = np.concatenate([np.zeros(0, int), *self._own_rows])
         return Probed(probed.name, rows, self.data.base.take(rows))
 
-    def _probed(self, name: str) -> Probed:
-        """Return the examples of a part that records can be about."""
+    def _probed(self, name: str | int) -> Probed:
+        """Return the examples of a part that records can be about; of a number, that many training rows."""
         base = self.data.base
+        if isinstance(name, int):
+            rows = np.sort(np.random.default_rng(self.grid.root_seed).permutation(len(base))[:name])
+            return Probed("train", rows, base.take(rows))
         every: dict[str, tuple[np.ndarray, Part]] = {
             "test": (np.arange(len(self.data.test)), self.data.test),
             "neighbours": (self.neighbours[1:], base.take(self.neighbours[1:])),

@@ -23,14 +23,15 @@ SINGULAR = {"neighbours": "neighbour"}  # the name of a part, as a coordinate
 class Norms:
     """Whose gradient norms DP-SGD records while it trains, and how often; whether they are classified correctly too.
 
-    `of` is a part of the data: "neighbours" (the rows that neighbouring data sets lack), "train" or "test". They are
-    recorded before every `every`-th step, or once an "epoch", from the initial state on, and after the last step.
-    "float16" halves the space; it is rounded up, so that what follows from the norms stays a bound. With `orders` no
-    norms are kept but their path sums: each run's sum over its steps of the step's Rényi divergence at these orders, so
-    that everybody of a large data set, or a hundred thousand runs, fit in memory.
+    `of` is a part of the data: "neighbours" (the rows that neighbouring data sets lack), "train" or "test", or a
+    number: that many training rows, drawn from the root seed. They are recorded before every `every`-th step, or once
+    an "epoch", from the initial state on, and after the last step. "float16" halves the space; it is rounded up, so
+    that what follows from the norms stays a bound. With `orders` no norms are kept but their path sums: each run's sum over
+    its steps of the step's Rényi divergence at these orders, so that everybody of a large data set, or a hundred
+    thousand runs, fit in memory.
     """
 
-    of: Literal["neighbours", "train", "test"] = "neighbours"
+    of: Literal["neighbours", "train", "test"] | int = "neighbours"
     every: int | Literal["epoch"] = 1
     precision: Literal["float32", "float16"] = "float32"
     orders: tuple[float, ...] = ()
@@ -39,8 +40,7 @@ class Norms:
         object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
         rising = all(1 < order < np.inf for order in self.orders) and list(self.orders) == sorted(set(self.orders))
         require(rising, f"orders must be rising numbers above 1, got {self.orders}.")
-        parts = ("neighbours", "train", "test")
-        require(self.of in parts, f"of must be one of {', '.join(parts)}, got {self.of!r}.")
+        _require_people("of", self.of, ("neighbours", "train", "test"))
         if self.every != "epoch":
             require_count("every", self.every)
         known = self.precision in ("float32", "float16")
@@ -58,24 +58,32 @@ class Records:
     `probes` are parts of the data: "test", "neighbours" (the rows that neighbouring data sets lack), "spare" (x_0) and
     "train". `scores_at_checkpoints` keeps scores and losses at every checkpoint, not only at the end. `fisher_traces`
     of "train" or "neighbours" keeps at every checkpoint how much DP-SGD with smooth clipping has revealed of each row.
-    `losses_of` "train" or "neighbours" keeps how much likelier what each run released is because of each row: the
-    privacy loss, from which `privacy_loss.everybody` computes the best possible attack on each person.
+    `losses_of` "train", "neighbours" or a number of training rows, drawn from the root seed, keeps how much
+    likelier what each run released is because of each row: the privacy loss, from which `privacy_loss.everybody`
+    computes the best possible attack on each person.
     """
 
     probes: tuple[Probe, ...] = ("test", "neighbours", "spare")
     scores_at_checkpoints: bool = False
     norms: Norms | None = None
     fisher_traces: Literal["train", "neighbours"] | None = None
-    losses_of: Literal["train", "neighbours"] | None = None
+    losses_of: Literal["train", "neighbours"] | int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "probes", tuple(self.probes))
         known = self.fisher_traces in (None, "train", "neighbours")
         require(known, f"fisher_traces must be 'train' or 'neighbours', got {self.fisher_traces!r}.")
-        known = self.losses_of in (None, "train", "neighbours")
-        require(known, f"losses_of must be 'train' or 'neighbours', got {self.losses_of!r}.")
+        if self.losses_of is not None:
+            _require_people("losses_of", self.losses_of, ("train", "neighbours"))
         unknown = [one for one in self.probes if one not in PROBES]
         require(not unknown, f"probes must be among {', '.join(PROBES)}, got {unknown}.")
+
+
+def _require_people(name: str, given: object, parts: tuple[str, ...]) -> None:
+    """Raise unless this is one of the parts, or a number of training rows."""
+    counted = isinstance(given, int) and not isinstance(given, bool) and given >= 1
+    known = ", ".join(repr(part) for part in parts)
+    require(counted or given in parts, f"{name} must be {known} or a number of training rows, got {given!r}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,17 +7,20 @@ achieves it: its advantage is `E (1 − e^−L)₊`, over base models alone. No 
     everybody(ensemble)          from what was recorded while training, or exactly where that is known
     from_losses(losses)          from anybody's losses [run, person]
     output_perturbation(…)       exactly, for everybody
+    redrawn(norms, …)            estimated from gradient norms of few runs, noise and batches drawn anew
     objective_perturbation(…)    losses from released weights, by the density of what is released
 """
 
 from seedscope.analyses.privacy_loss.exact import ExactLoss, output_perturbation
-from seedscope.analyses.privacy_loss.from_ensemble import ATTACKERS, claimed_curve, everybody
+from seedscope.analyses.privacy_loss.from_ensemble import ATTACKERS, claimed_curve, everybody, everybody_redrawn
 from seedscope.analyses.privacy_loss.objective import objective_perturbation
+from seedscope.analyses.privacy_loss.redrawn import redrawn
 from seedscope.analyses.privacy_loss.result import PrivacyLoss, Sides
-from seedscope.analyses.privacy_loss.sampled import SampledLoss, SelfTest, from_losses
+from seedscope.analyses.privacy_loss.sampled import LEAST_RUNS, SampledLoss, SelfTest, from_losses
 
 __all__ = [
     "ATTACKERS",
+    "LEAST_RUNS",
     "ExactLoss",
     "PrivacyLoss",
     "SampledLoss",
@@ -25,7 +28,9 @@ __all__ = [
     "Sides",
     "claimed_curve",
     "everybody",
+    "everybody_redrawn",
     "from_losses",
     "objective_perturbation",
     "output_perturbation",
+    "redrawn",
 ]

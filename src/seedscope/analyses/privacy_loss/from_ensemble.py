@@ -8,8 +8,9 @@ import numpy as np
 
 from seedscope.accounting import TradeOff
 from seedscope.analyses.privacy_loss.exact import output_perturbation
+from seedscope.analyses.privacy_loss.redrawn import REDRAWS, redrawn
 from seedscope.analyses.privacy_loss.result import PrivacyLoss
-from seedscope.analyses.privacy_loss.sampled import from_losses
+from seedscope.analyses.privacy_loss.sampled import SampledLoss, from_losses
 from seedscope.core import BASE, require, require_type
 from seedscope.datasets import Dataset
 from seedscope.storage import Ensemble
@@ -52,6 +53,42 @@ def everybody(ensemble: Ensemble, *, data: Dataset | None = None, confidence: fl
         relation=ensemble.relation,
         kind="estimate" if _learned(ensemble) else "statistical",
         attacker=_attacker(ensemble, "model" if sums is None else "steps"),
+    )
+
+
+def everybody_redrawn(ensemble: Ensemble, *, redraws: int = REDRAWS, confidence: float = 0.95) -> SampledLoss:
+    """Return the best possible attack on each person whose gradient norms DP-SGD recorded, estimated from few runs.
+
+    Args:
+        ensemble: trained with `Records(norms=Norms(…))`; its models on the base data are used.
+        redraws: losses of each person, noise and batches drawn anew along the recorded norms.
+        confidence: of the intervals, which are about the drawing alone.
+    """
+    dataset, examples = ensemble.dataset, ensemble.description.data.examples
+    sums = ensemble.mechanism.noisy_sums(examples)
+    known = sums is not None and "gradient_norms" in dataset
+    require(known, "no gradient norms were recorded; train DPSGD with Records(norms=Norms(…)).")
+    refusal = ensemble.mechanism.cannot_record("privacy_losses")
+    require(not refusal, refusal)
+    require(ensemble.relation == "add_or_remove", "losses are redrawn for add_or_remove, the grid is replace_one.")
+    assert sums is not None
+    flat = not sums.clipping.smooth
+    require(flat, "redrawing reads norms as flatly clipped, the mechanism clips smoothly.")
+    states = dataset["norm_step"].values
+    before_last = states < sums.steps
+    recorded = dataset["gradient_norms"].isel(init=-1).sel(neighbour=BASE).values[:, before_last]
+    every = int(states[1] - states[0]) if before_last.sum() > 1 else sums.steps
+    steps = np.minimum(np.repeat(np.arange(before_last.sum()), every), before_last.sum() - 1)[: sums.steps]
+    return redrawn(
+        np.minimum(recorded, sums.clipping_norm)[:, steps],
+        noise_scale=sums.noise_multiplier * sums.clipping_norm,
+        sampling_probability=sums.sampling_probability,
+        redraws=redraws,
+        confidence=confidence,
+        people=dataset["watched_person"].values,
+        curve=claimed_curve(ensemble),
+        relation=ensemble.relation,
+        attacker=f"{_attacker(ensemble, 'steps')}; noise drawn anew along the gradients of {len(recorded)} runs",
     )
 
 

@@ -4,8 +4,8 @@ Whoever sees every noisy sum and knows the others' batches knows, at a step, `y 
 and the clipped gradient g of the person if they were in the batch (B). With the person y is
 `(1−q)N(0, σ²) + qN(g, σ²)`, without `N(0, σ²)`, so the step adds
 `ln(1 − q + q·exp((⟨y, g⟩ − ‖g‖²/2)/σ²))`. With another in their place, whose gradient is h, it is `(1−q)N(0, σ²) +
-qN(h, σ²)` without them, and the same of h is taken off, `⟨y, h⟩ = ⟨ξ, h⟩ + B⟨g, h⟩`. For everybody watched `⟨ξ, g⟩` is
-one derivative of their losses along ξ, and `⟨g, h⟩` one along h; for logistic regression products of matrices
+qN(h, σ²)` without them, and the same of h is taken off, `⟨y, h⟩ = ⟨ξ, h⟩ + B⟨g, h⟩`. For everybody watched `⟨ξ, g⟩`
+and `⟨g, h⟩` follow from the passes that give the norms ‖g‖; for logistic regression they are products of matrices
 (`unit_losses`). Momentum and schedules only see the noisy sums: they change nothing. Only the sum over steps is kept.
 """
 
@@ -22,7 +22,6 @@ import jax.numpy as jnp
 
 from seedscope.models import Network, Parameters
 from seedscope.training.dpsgd.per_example import clipped_sum, examples, flat_factors, smooth_factors
-from seedscope.training.gradient import log_loss
 
 LARGE = 60.0  # an exponent from which on 1 − q + q·e^z is q·e^z in single precision
 
@@ -133,17 +132,15 @@ def network_pulls(
     network: Network, smooth: bool, clipping_norm: Any, normals: Parameters, parameters: Parameters,
     instead: Parameters | None, people: tuple[jax.Array, jax.Array],
 ) -> Pulls:  # fmt: skip
-    """Return people's pulls at one model: their gradients' norms, and derivatives of their losses."""
-    rows, labels = people
-    norms = examples(network, parameters, rows, labels).norms
+    """Return people's pulls at one model, from the passes that give their gradients' norms.
 
-    def losses_at(where: Parameters) -> jax.Array:
-        return log_loss(network.apply(where, rows), labels)
-
-    factors = (smooth_factors if smooth else flat_factors)(norms, clipping_norm)
-    _, along = jax.jvp(losses_at, (parameters,), (normals,))
-    shared = () if instead is None else factors * jax.jvp(losses_at, (parameters,), (instead,))[1]
-    return Pulls(factors * along, (factors * norms) ** 2, shared)
+    The gradients' sum Σ w_i g_i is linear in w, so its transpose makes of a direction n the products ⟨n, g_i⟩.
+    """
+    found = examples(network, parameters, *people)
+    factors = (smooth_factors if smooth else flat_factors)(found.norms, clipping_norm)
+    _, along = jax.vjp(found.weighted_sum, jnp.ones_like(found.norms))
+    shared = () if instead is None else factors * along(instead)[0]
+    return Pulls(factors * along(normals)[0], (factors * found.norms) ** 2, shared)
 
 
 def step_losses(products: jax.Array, squares: jax.Array, inside: jax.Array, rate: Any) -> jax.Array:

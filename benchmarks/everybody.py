@@ -1,0 +1,145 @@
+"""Everybody's privacy loss: what it costs beside the training that is done anyway.
+
+A step of training looks at a batch, the losses at everybody; so beside training they cost what the share of people in a
+batch makes of it, and set-ups with other batches are shown beside each other.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import in_fresh_process, report, seconds
+
+MODELS, WATCHED = 500, 500
+QUARTER, QUARTER_STEPS = 7326, 100  # a quarter of the census' training rows in a batch
+BATCH, STEPS = 128, 1000
+LENET_STEPS = 40
+
+
+def census() -> Any:
+    """Return the adult data, or random rows of their size where they are not at hand."""
+    import seedscope as ss
+
+    if os.environ.get("SEEDSCOPE_DATA"):
+        return ss.load("adult")
+    draw = np.random.default_rng(0)
+    features = draw.random((39_000, 100)) / 10
+    return ss.from_arrays(features, features[:, :50].sum(1) > features[:, 50:].sum(1), norm_bound=1.0)
+
+
+def dpsgd(batch: int, steps: int, models: int, losses: bool) -> dict[str, float]:
+    """Return seconds and memory of logistic DP-SGD on the census, and of the analysis of everybody's losses."""
+    import seedscope as ss
+
+    mechanism = ss.DPSGD(4.0, batch, steps, noise_multiplier=1.0)
+    return _timed(census(), mechanism, models, losses)
+
+
+def objective(models: int) -> dict[str, float]:
+    """Return seconds and memory of objective perturbation on the census with everybody's losses."""
+    import seedscope as ss
+
+    return _timed(census(), ss.ObjectivePerturbation(1.0), models, True)
+
+
+def output() -> dict[str, float]:
+    """Return the seconds that everybody's exact privacy under output perturbation takes."""
+    import seedscope as ss
+
+    data = census()
+    ensemble = ss.train(data, ss.OutputPerturbation(1.0, 1e-6), grid=ss.Grid(seeds=2), jobs=1)
+    start, busy = time.perf_counter(), time.process_time()
+    found = ss.privacy_loss.everybody(ensemble, data=data)
+    took = {"seconds": time.perf_counter() - start, "busy": time.process_time() - busy}
+    return took | {"people": len(found.people), "error": float(found.error.max())}  # type: ignore[attr-defined]
+
+
+def _timed(data: Any, mechanism: Any, models: int, losses: bool) -> dict[str, float]:
+    """Return seconds of training and of the analysis, and the memory of this process and its workers."""
+    import seedscope as ss
+
+    records = ss.Records(probes=(), losses_of="train" if losses else None)
+    ss.train(data, mechanism, grid=ss.Grid(seeds=2), records=records)  # workers start, and compile
+    start = time.perf_counter()
+    ensemble = ss.train(data, mechanism, grid=ss.Grid(seeds=models), records=records)
+    trained = time.perf_counter() - start
+    if losses:
+        ss.privacy_loss.everybody(ensemble)
+    return {"train": trained, "seconds": time.perf_counter() - start, "memory": _memory()}
+
+
+def _memory() -> float:
+    """Return the peak memory in GiB of this process and its workers, added up."""
+    own = os.getpid()
+    family = [own, *_children(own)]
+    peaks = [line for pid in family for line in _status(pid) if line.startswith("VmHWM")]
+    return sum(int(line.split()[1]) for line in peaks) / 2**20
+
+
+def _children(parent: int) -> list[int]:
+    """Return the processes below a process."""
+    parents = {int(path.name): _parent(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    direct = [child for child, of in parents.items() if of == parent]
+    return [*direct, *(one for child in direct for one in _children(child))]
+
+
+def _parent(pid: int) -> int:
+    """Return a process' parent, 0 for one that has ended."""
+    found = [line for line in _status(pid) if line.startswith("PPid")]
+    return int(found[0].split()[1]) if found else 0
+
+
+def _status(pid: int) -> list[str]:
+    """Return what the system says of a process; nothing of one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return []
+
+
+def lenet(batch: int, watched: int) -> float:
+    """Return the seconds of a LeNet-5's steps, with the losses of this many people."""
+    import seedscope as ss
+    from seedscope.training.dpsgd.train import train_dpsgd
+
+    draw, examples = np.random.default_rng(0), 12_800
+    rows = draw.random((examples + 1, 28, 28, 1), np.float32)
+    labels = draw.integers(0, 10, examples + 1).astype(np.float32)
+    network, private = ss.lenet5().network((28, 28, 1), 10), ss.DPSGD(0.1, batch, LENET_STEPS).private_steps()
+    lossy = np.arange(watched) if watched else None
+
+    def run() -> None:
+        train_dpsgd(
+            private, network, "add_or_remove", 0, np.zeros(1, int), np.array([-1]), ("varied",), (LENET_STEPS,), rows,
+            labels, None, lossy=lossy,
+        )  # fmt: skip
+
+    run()
+    return seconds(run, 3)
+
+
+def main() -> None:
+    """Print what everybody's losses cost for each mechanism."""
+    for batch, steps, goal in ((QUARTER, QUARTER_STEPS, "1.5×"), (BATCH, STEPS, "")):
+        base, with_losses = (
+            in_fresh_process("benchmarks.everybody", "dpsgd", batch, steps, MODELS, losses) for losses in (False, True)
+        )
+        what = f"{MODELS} DP-SGD models of the census, {steps} steps of {batch}"
+        report(f"{what}: losses beside training", with_losses["train"] - base["train"], base["train"], "s", goal)
+        report(f"{what}: everybody, in all", with_losses["seconds"], None, "s", "60 s")
+        report(f"{what}: memory", with_losses["memory"], None, "GiB", "4 GiB")
+    for batch in (BATCH, 512, 1024):
+        base_time, watched = (
+            in_fresh_process("benchmarks.everybody", "lenet", batch, count, threads=1) for count in (0, WATCHED)
+        )
+        report(f"LeNet-5, batches of {batch}, {WATCHED} watched, in all", watched, base_time, "s", "2×")
+    found = in_fresh_process("benchmarks.everybody", "objective", MODELS)
+    report(f"{MODELS} models of objective perturbation, everybody, in all", found["seconds"], None, "s", "60 s")
+    exact = in_fresh_process("benchmarks.everybody", "output")
+    report(f"output perturbation, {exact['people']:,.0f} people exactly", exact["seconds"], None, "s", "20 s")
+    report("  the same, processor time", exact["busy"], None, "s")
