@@ -92,6 +92,7 @@ def grow(
     rows = data.base.features[:, 0].astype(int)
     learned, truth, classes = _safe_indexing(table, rows), labels[rows], np.unique(labels)
     shape = () if len(classes) == 2 else (len(classes),)
+    plain = np.asarray(learned) if hasattr(learned, "columns") else learned  # as the trees themselves were given it
     everybody = np.full((seeds, len(labels), *shape), np.nan)
     halves = [_Without(len(rows), shape, _size(estimator)) for _ in range(2)]
     for seed in range(seeds):
@@ -102,7 +103,7 @@ def grow(
         half = halves[2 * seed // seeds]
         for tree, bag, columns in _trees(forest):
             lacks = np.bincount(bag, minlength=len(rows)) == 0
-            scores = _of_class(tree.predict_proba(_safe_indexing(learned, columns, axis=1)), tree, _own(tree, classes))
+            scores = _of_class(tree.predict_proba(_safe_indexing(plain, columns, axis=1)), tree, _own(tree, classes))
             half.add(scores, lacks)
         if progress:
             progress(seed + 1, seeds)
