@@ -9,6 +9,7 @@ from benchmarks.measure import in_fresh_process, report
 
 ERRORS = {"mammography": 0.05, "adult": 0.05}
 EPSILONS = (1.0, 2.5)
+PEOPLE = {"mammography": 208, "adult": 16_281}  # in the test part
 
 
 def models_and_seconds(name: str, epsilon: float, surrogate: bool) -> list[float]:
@@ -21,6 +22,23 @@ def models_and_seconds(name: str, epsilon: float, surrogate: bool) -> list[float
     return [float(found.seeds), time.perf_counter() - start]
 
 
+def fewest_alike(people: int, error: float) -> int:
+    """Return the models that the exact interval needs at a number fixed beforehand, measured alike: half its width."""
+    import numpy as np
+
+    import seedscope as ss
+
+    def half_width(models: int) -> float:
+        lower, upper = ss.multiplicity.disagreement_interval(np.arange(models // 2 + 1), models, 0.95, examples=people)
+        return float((upper - lower).max() / 2)
+
+    low, high = 100, 100_000
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if half_width(middle) <= error else (middle + 1, high)
+    return low
+
+
 def main() -> None:
     """Print models and seconds with and without stand-ins."""
     if not os.environ.get("SEEDSCOPE_DATA"):
@@ -30,5 +48,7 @@ def main() -> None:
             few, quick = in_fresh_process("benchmarks.stand_ins", "models_and_seconds", name, epsilon, True)
             many, slow = in_fresh_process("benchmarks.stand_ins", "models_and_seconds", name, epsilon, False)
             report(f"{name}, ε={epsilon:g}: models without over with stand-ins", many, few, "models", "4×")
+            fixed = fewest_alike(PEOPLE[name], ERRORS[name])
+            report(f"{name}, ε={epsilon:g}: the same against a fixed number, half widths", fixed, few, "models", "4×")
             report(f"{name}, ε={epsilon:g}: seconds without over with stand-ins", slow, quick, "s", "4×")
     return None

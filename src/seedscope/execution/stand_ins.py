@@ -10,7 +10,7 @@ from seedscope.datasets import Dataset
 from seedscope.mechanisms import MinimiserMechanism
 from seedscope.planning import Grid, Records, make_plan
 from seedscope.storage import Ensemble
-from seedscope.training import ROUNDING, LinearSurrogate
+from seedscope.training import Surrogate
 
 
 def stand_ins_of(ensemble: Ensemble, data: Dataset) -> StandIns | None:
@@ -28,16 +28,17 @@ def stand_ins_of(ensemble: Ensemble, data: Dataset) -> StandIns | None:
     grid, records = Grid(2, root_seed=described.grid.root_seed), Records(probes=("test",))
     plan = make_plan(data, ensemble.mechanism, None, grid, records, ensemble.scaling)
     surrogate = ensemble.mechanism.surrogate(plan.job)
-    return None if surrogate is None else counted(ensemble, surrogate)
+    return None if surrogate is None else counted(ensemble, surrogate.for_models(ensemble.dataset.sizes["seed"]))
 
 
-def counted(ensemble: Ensemble, surrogate: LinearSurrogate, first: int = 0) -> StandIns:
+def counted(ensemble: Ensemble, surrogate: Surrogate, first: int = 0) -> StandIns:
     """Return the counts over an ensemble's base models from seed `first` on, for stand-ins on the test part."""
     scores = ensemble.on("test")["scores"].sel(neighbour=BASE).isel(init=0, seed=slice(first, None))
     seeds = np.arange(first, first + scores.sizes["seed"])
-    return StandIns.counted(surrogate.shares(), decisions(scores.values), surrogate.decisions(seeds), ROUNDING)
+    shares, decided = surrogate.shares, decisions(scores.values)
+    return StandIns.counted(shares.values, decided, surrogate.decisions(seeds), shares.error, shares.risk)
 
 
-def on_test(surrogate: LinearSurrogate, ensemble: Ensemble) -> LinearSurrogate:
+def on_test(surrogate: Surrogate, ensemble: Ensemble) -> Surrogate:
     """Return the stand-ins on the test part only, of an ensemble with more probes."""
     return surrogate.at(np.flatnonzero(ensemble.texts("example_part") == "test"))

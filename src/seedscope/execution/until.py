@@ -35,7 +35,7 @@ from seedscope.execution.stand_ins import counted, on_test
 from seedscope.mechanisms import Mechanism
 from seedscope.planning import ChunkShape, Grid, Plan, Records, make_plan
 from seedscope.storage import Ensemble, note_looks, open_store, stored_chunk_shape
-from seedscope.training import LinearSurrogate
+from seedscope.training import Surrogate
 
 LOOKS = 20  # before the first moment at which training can stop, a grid is this many chunks of cheap models
 GROWTH = 0.05  # between looks a grid grows at least by this share
@@ -190,17 +190,19 @@ def _checked_goal(
 
 
 def _grow(
-    extend: Callable[[int, int], Ensemble], step: int, goal: Goal, surrogate: LinearSurrogate | None = None
+    extend: Callable[[int, int], Ensemble], step: int, goal: Goal, surrogate: Surrogate | None = None
 ) -> TrainedUntil:
     """Return the ensemble after the first look at which every error is small enough, or at the limit."""
     counts, known, expected = np.zeros((1, 1), np.int64), 0, goal.limit
     stand_ins: StandIns | None = None
+    here: Surrogate | None = None  # on the test part: its shares are worked out once
     seeds = min(goal.limit, -(-goal.earliest // step) * step)  # whole chunks: a part of one would be trained twice
     while True:
         ensemble = extend(seeds, expected)
         counts = counts + decision_counts(ensemble, known)
         if surrogate is not None:
-            more = counted(ensemble, on_test(surrogate, ensemble), known)
+            here = here or on_test(surrogate, ensemble)
+            more = counted(ensemble, here, known)
             stand_ins = more if stand_ins is None else stand_ins + more
         known, largest = seeds, goal.largest_error(counts, seeds, stand_ins)
         if largest <= goal.error or seeds >= goal.limit:

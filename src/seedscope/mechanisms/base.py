@@ -37,7 +37,7 @@ from seedscope.datasets import MOST_ROWS
 
 if TYPE_CHECKING:
     from seedscope.datasets import Dataset, FittedScaling
-    from seedscope.training import ChunkTrainer, Clipping, Job, LinearSurrogate, NoiseLaw, Sampling, SystemDraws
+    from seedscope.training import ChunkTrainer, Clipping, Job, NoiseLaw, Sampling, Surrogate, SystemDraws
 
 
 @dataclass(frozen=True)
@@ -431,7 +431,7 @@ class Mechanism(Described, ABC):
         """Return the public standard deviation of Gaussian noise on each weight; None where noise goes elsewhere."""
         return None
 
-    def surrogate(self, job: Job) -> LinearSurrogate | None:
+    def surrogate(self, job: Job) -> Surrogate | None:
         """Return cheap models with the same noise, whose votes on the job's probes are known; None without such."""
         return None
 

@@ -14,8 +14,8 @@ from seedscope.training import (
     NOISE_STREAM,
     ChunkTrainer,
     Job,
-    LinearSurrogate,
     Release,
+    Surrogate,
     SystemDraws,
     convex_trainer,
     linear_surrogate,
@@ -51,7 +51,7 @@ class MinimiserMechanism(Mechanism):
     def trainer(self, job: Job) -> ChunkTrainer:
         return convex_trainer(job, self._release_of(job))
 
-    def surrogate(self, job: Job) -> LinearSurrogate | None:
+    def surrogate(self, job: Job) -> Surrogate | None:
         return linear_surrogate(job, self._release_of(job))
 
     def published(self, job: Job, draws: SystemDraws, epsilon: float) -> np.ndarray:

@@ -38,13 +38,12 @@ from seedscope.training.streams import (
     shuffled_batches,
     subset_batches,
 )
-from seedscope.training.surrogates import ROUNDING, LinearSurrogate, linear_surrogate, spherical_share
+from seedscope.training.surrogates import KnownShares, LinearSurrogate, Surrogate, linear_surrogate, spherical_share
 from seedscope.training.system_draws import SystemDraws
 from seedscope.training.trainers import train_chunk
 
 __all__ = [
     "NOISE_STREAM",
-    "ROUNDING",
     "Arrays",
     "Blur",
     "ChunkTrainer",
@@ -54,6 +53,7 @@ __all__ = [
     "FiledJob",
     "FlatClipping",
     "Job",
+    "KnownShares",
     "Linear",
     "LinearSteps",
     "LinearSurrogate",
@@ -68,6 +68,7 @@ __all__ = [
     "Schedule",
     "Shuffled",
     "SmoothClipping",
+    "Surrogate",
     "Suspects",
     "SystemDraws",
     "TiltedMinimiser",

@@ -27,7 +27,7 @@ from seedscope.training.streams import normals
 from seedscope.training.system_draws import SystemDraws
 
 Problem = LogisticProblem | SoftmaxProblem
-TILT, OUTPUT_NOISE = "tilt", "output noise"  # the streams that a seed's noise is drawn from
+TILT, OUTPUT_NOISE, BLUR = "tilt", "output noise", "blur"  # the streams that a seed's noise is drawn from
 
 
 class Release(ABC):
@@ -107,7 +107,7 @@ class TiltedMinimiser(Release):
         if self.blur is None:
             return solution.weights, solution.residual_norms
         solution = _solved(solution, self.blur.residual)
-        blur = problem.spread(self.blur.noise.draw(root_seed, "blur", seeds, problem.dimension))
+        blur = problem.spread(self.blur.noise.draw(root_seed, BLUR, seeds, problem.dimension))
         return solution.weights + blur, solution.residual_norms
 
     def log_ratios(
@@ -115,7 +115,7 @@ class TiltedMinimiser(Release):
     ) -> np.ndarray:
         """Return the ratios of the minimisers before they are blurred: who sees those sees more."""
         if self.blur is not None:
-            blurs = problem.spread(self.blur.noise.draw(root_seed, "blur", seeds, problem.dimension))
+            blurs = problem.spread(self.blur.noise.draw(root_seed, BLUR, seeds, problem.dimension))
             weights = weights - blurs.reshape(len(seeds), *[1] * (weights.ndim - 2), problem.width)
         flat = weights.reshape(-1, problem.width)
         return self._log_ratios(problem, flat, spare).reshape(*weights.shape[:-1], problem.examples)

@@ -1,5 +1,6 @@
 """Stand-ins: their known votes, intervals from three values, and that these cover."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from seedscope.execution import stand_ins_of
 from seedscope.execution import until as adaptive
 from seedscope.numerics import three_valued_interval
 from seedscope.planning import make_plan
-from seedscope.training import spherical_share
+from seedscope.training import KnownShares, LinearSurrogate, spherical_share
+from seedscope.training import surrogates as module
 from tests.helpers.small_data import table
 
 DATA = table(rows=120, columns=3, norm_bound=1.0)
@@ -22,14 +24,14 @@ def mechanism(epsilon: float) -> Any:
     return ss.GaussianObjectivePerturbation(epsilon, 1e-5)
 
 
-def decided(epsilon: float, models: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def decided(epsilon: float, models: int, seed: int) -> tuple[np.ndarray, np.ndarray, KnownShares]:
     """Return the decisions of models and of their stand-ins, and the known shares of the latter."""
     grid = ss.Grid(models, root_seed=seed)
     plan = make_plan(DATA, mechanism(epsilon), None, grid, ss.Records(probes=("test",)))
     surrogate = plan.mechanism.surrogate(plan.job)
     assert surrogate is not None
     trained = ss.train(DATA, mechanism(epsilon), grid=grid, records=ss.Records(probes=("test",)), jobs=1)
-    return trained.base_scores() > 0.5, surrogate.decisions(np.arange(models)), surrogate.shares()
+    return trained.base_scores() > 0.5, surrogate.decisions(np.arange(models)), surrogate.shares
 
 
 @pytest.mark.parametrize("law", ["gaussian", "gamma"])
@@ -63,17 +65,70 @@ def test_surrogate_intervals_cover_at_their_level_over_500_repetitions(epsilon: 
     wrong = 0
     for part in range(500):
         here = slice(60 * part, 60 * (part + 1))
-        found = mu.StandIns.counted(shares, models[here], stand_ins[here], 5e-5)
+        found = mu.StandIns.counted(shares.values, models[here], stand_ins[here], shares.error, shares.risk)
         lower, upper = mu.combined_interval(models[here].sum(0), found, 0.8, len(truth))
         wrong += bool(((truth < lower - 0.01) | (upper + 0.01 < truth)).any())  # the truth is known to about .01
     assert wrong / 500 <= 0.2
 
 
+def tilted_twin(surrogate: LinearSurrogate, tilt: np.ndarray) -> np.ndarray:
+    """Return the minimiser of the tilted objective by SciPy, its rows and labels those of `DATA`."""
+    from scipy.optimize import minimize
+
+    plan = make_plan(DATA, mechanism(2.5), None, ss.Grid(2), ss.Records(probes=("test",)))
+    rows = np.column_stack([plan.job.rows[:-1], np.ones(len(plan.job.rows) - 1)])
+    labels, size = plan.job.labels[:-1], len(rows)
+    penalty = mechanism(2.5).noisy_objective(plan.conditions).penalties(rows.shape[1]) / size
+
+    def objective(w: np.ndarray) -> float:
+        logits = rows @ w
+        return float(np.mean(np.logaddexp(0, logits) - labels * logits) + penalty @ w**2 / 2 + tilt @ w / size)
+
+    return minimize(objective, surrogate.centre, method="BFGS", options={"gtol": 1e-9}).x  # type: ignore[no-any-return]
+
+
+def test_each_further_term_brings_stand_ins_nearer_to_the_minimiser() -> None:
+    plan = make_plan(DATA, mechanism(2.5), None, ss.Grid(2), ss.Records(probes=("test",)))
+    surrogate = plan.mechanism.surrogate(plan.job)
+    assert isinstance(surrogate, LinearSurrogate)
+    assert surrogate.terms is not None
+    tilts = surrogate.noise.draw(3, "any", np.arange(5), 4)
+    u = tilts @ surrogate.spread.T
+    orders = [u, replace(surrogate.terms, cubic=None).added(u), surrogate.terms.added(u)]
+    truth = np.stack([tilted_twin(surrogate, tilt) for tilt in tilts])
+    errors = [np.abs(surrogate.centre + one - truth).mean() for one in orders]
+    assert errors[1] < errors[0] / 2
+    assert errors[2] < errors[1] / 2
+
+
+def test_drawn_shares_are_those_of_many_stand_ins_of_other_seeds() -> None:
+    plan = make_plan(DATA, mechanism(1.0), None, ss.Grid(2), ss.Records(probes=("test",)))
+    surrogate = plan.mechanism.surrogate(plan.job)
+    assert isinstance(surrogate, LinearSurrogate)
+    surrogate = surrogate.for_models(500)
+    assert surrogate.draws == 20_000
+    seen = surrogate.decisions(np.arange(40_000)).mean(axis=0)
+    known = surrogate.shares
+    assert np.abs(seen - known.values).max() < known.error.max() + 4 * 0.5 / np.sqrt(40_000)
+    assert known.risk == module.SHARE_RISK
+    assert known.error.max() < 0.01
+
+
+def test_what_drawn_shares_may_be_wrong_by_is_counted_with() -> None:
+    sure = mu.StandIns(np.array([0.2]), np.array([6]), np.array([2]), models=1000)
+    lower, upper = mu.surrogate_interval(sure, 0.95)
+    wide = mu.surrogate_interval(replace(sure, rounding=np.array([0.01]), risk=1e-4), 0.95)
+    assert wide[0] < lower - 0.01
+    assert wide[1] > upper + 0.01
+    with pytest.raises(SeedscopeError, match="no surer"):
+        mu.surrogate_interval(replace(sure, risk=0.06), 0.95)
+
+
 def test_stand_ins_leave_little_variance_and_their_estimate_is_that_of_many_models() -> None:
     models, stand_ins, shares = decided(2.5, 3000, seed=5)
-    few = mu.StandIns.counted(shares, models[:200], stand_ins[:200])
+    few = mu.StandIns.counted(shares.values, models[:200], stand_ins[:200])
     assert few.useful
-    assert few.variance_left < 0.3
+    assert few.variance_left < 0.03
     many = mu.disagreement(models)
     assert np.abs(few.disagreement - many).mean() < np.abs(mu.disagreement(models[:200]) - many).mean()
     assert "fewer are needed" in few.words()

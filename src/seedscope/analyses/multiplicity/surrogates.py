@@ -30,17 +30,21 @@ class StandIns:
     """What stand-ins say about each person: how often they decide 1, and how many models of their seeds differ.
 
     `ups` counts the models that decide 1 where their stand-in decides 0, `downs` the others that differ. `rounding` is
-    how far `shares` may be from the truth.
+    how far `shares` may be from the truth, all of them but with probability `risk`.
     """
 
     shares: np.ndarray
     ups: np.ndarray
     downs: np.ndarray
     models: int
-    rounding: float = 0.0
+    rounding: float | np.ndarray = 0.0
+    risk: float = 0.0
 
     @classmethod
-    def counted(cls, shares: ArrayLike, models: ArrayLike, stand_ins: ArrayLike, rounding: float = 0.0) -> StandIns:
+    def counted(
+        cls, shares: ArrayLike, models: ArrayLike, stand_ins: ArrayLike, rounding: float | np.ndarray = 0.0,
+        risk: float = 0.0,
+    ) -> StandIns:  # fmt: skip
         """Return the counts from decisions [model, example] of models and of their stand-ins.
 
         >>> found = StandIns.counted([0.5, 0.1], [[1, 0], [0, 0], [1, 1]], [[1, 0], [1, 0], [1, 0]])
@@ -50,12 +54,12 @@ class StandIns:
         real, cheap = np.asarray(models, bool), np.asarray(stand_ins, bool)
         require(real.shape == cheap.shape, f"each model needs its stand-in, got {real.shape} and {cheap.shape}.")
         ups, downs = (real & ~cheap).sum(axis=0), (cheap & ~real).sum(axis=0)
-        return cls(np.asarray(shares, float), ups, downs, len(real), rounding)
+        return cls(np.asarray(shares, float), ups, downs, len(real), rounding, risk)
 
     def __add__(self, other: StandIns) -> StandIns:
         """Return the counts of both, of different models with the same stand-ins."""
         ups, downs, models = self.ups + other.ups, self.downs + other.downs, self.models + other.models
-        return StandIns(self.shares, ups, downs, models, max(self.rounding, other.rounding))
+        return StandIns(self.shares, ups, downs, models, self.rounding, self.risk)
 
     @property
     def chances(self) -> np.ndarray:
@@ -92,8 +96,8 @@ class StandIns:
         """Return in a sentence what stand-ins are worth here."""
         left = f"{100 * min(self.variance_left, 1):.0f} % of the variance is left"
         if self.useful:
-            return f"Linear stand-ins with the same noise vote almost as the models do ({left}), so fewer are needed."
-        return f"Linear stand-ins with the same noise vote too differently ({left}): only the models' own votes count."
+            return f"Stand-ins with the same noise vote almost as the models do ({left}), so fewer are needed."
+        return f"Stand-ins with the same noise vote too differently ({left}): only the models' own votes count."
 
 
 def surrogate_interval(found: StandIns, confidence: float, examples: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -105,7 +109,11 @@ def surrogate_interval(found: StandIns, confidence: float, examples: int = 1) ->
     (array([0.195]), array([0.216]))
     """
     require_count("examples", examples)
-    low, high = three_valued_interval(found.ups, found.downs, found.models, 1 - (1 - confidence) / examples)
+    risk = 1 - confidence - found.risk
+    require(
+        risk > 0, f"confidence must be below {1 - found.risk:g}: the stand-ins' shares are no surer; got {confidence}."
+    )
+    low, high = three_valued_interval(found.ups, found.downs, found.models, 1 - risk / examples)
     return np.clip(found.shares - found.rounding + low, 0, 1), np.clip(found.shares + found.rounding + high, 0, 1)
 
 
