@@ -142,3 +142,32 @@ def test_weights_of_another_model_are_refused() -> None:
 def test_two_models_are_too_few() -> None:
     with pytest.raises(SeedscopeError, match="at least 3 models, got 2"):
         utility(linear_task(models=2))
+
+
+def test_anisotropic_noise_and_the_seeds_add_up_to_the_target_in_every_direction() -> None:
+    mixing = np.random.default_rng(0).normal(size=(4, 4))
+    covariance = mixing @ mixing.T
+    target = 1.1 * float(np.sqrt(np.linalg.eigvalsh(covariance)[-1]))
+    root = intrinsic.anisotropic_noise(target, covariance)
+    np.testing.assert_allclose(root @ root.T + covariance, target**2 * np.eye(4), atol=1e-9)
+    less = intrinsic.anisotropic_noise(0.5 * target, covariance)
+    assert np.linalg.eigvalsh(less @ less.T + covariance)[0] >= (0.5 * target) ** 2 - 1e-9  # never below the target
+
+
+def test_one_noise_vector_for_all_models_is_added_to_each() -> None:
+    weights = np.random.default_rng(1).normal(size=(6, 2))
+    draw = np.array([1.0, -2.0])
+    seen: list[np.ndarray] = []
+
+    def accuracy(models: np.ndarray) -> np.ndarray:
+        seen.append(models)
+        return np.asarray(models.mean(axis=1))
+
+    found = intrinsic.augmented_utility(
+        weights, accuracy, sensitivity=1.0, noise_intrinsic=0.1, epsilon=1.0, delta=1e-5, normal=draw
+    )
+    np.testing.assert_allclose(seen[1], weights + found.noise_target * draw)
+    with pytest.raises(SeedscopeError, match="normal must have the shape"):
+        intrinsic.augmented_utility(
+            weights, accuracy, sensitivity=1.0, noise_intrinsic=0.1, epsilon=1.0, delta=1e-5, normal=[1.0]
+        )

@@ -15,6 +15,7 @@ Papers: IP1 and IP2, "An Empirical Study on the Intrinsic Privacy of SGD", first
 
 from seedscope.analyses.intrinsic.augmentation import (
     AugmentedUtility,
+    anisotropic_noise,
     augmented_noise_scale,
     augmented_utility,
     linear_accuracy,
@@ -126,6 +127,7 @@ __all__ = [
     "VariabilityBound",
     "WeightMap",
     "WeightTests",
+    "anisotropic_noise",
     "augmented_noise_scale",
     "augmented_utility",
     "bootstrap_shares",

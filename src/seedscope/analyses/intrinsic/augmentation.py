@@ -25,7 +25,8 @@ class AugmentedUtility:
 
     `share_of_gap` is how much of the accuracy that the full noise costs is won back; None where it costs none. The
     p-values are of one-sided paired t-tests over models, SGD_r above SGD_d and noiseless above SGD_d: ½ where all are
-    equal.
+    equal. `share_of_gap_by_model` is the mean of the models' own shares, 0 where one has no gap, as the papers' code
+    has it. `anisotropic` are the accuracies with `anisotropic_noise`, where a covariance was given.
     """
 
     epsilon: float
@@ -38,6 +39,8 @@ class AugmentedUtility:
     share_of_gap: Number | None
     p_value_gain: float
     p_value_cost: float
+    share_of_gap_by_model: Number | None = None
+    anisotropic: np.ndarray | None = None
 
 
 def augmented_noise_scale(noise_target: ArrayLike, noise_intrinsic: ArrayLike) -> np.ndarray:
@@ -57,6 +60,27 @@ def augmented_noise_scale(noise_target: ArrayLike, noise_intrinsic: ArrayLike) -
     return noise_scale
 
 
+def anisotropic_noise(noise_target: float, covariance: ArrayLike) -> np.ndarray:
+    """Return a root A [parameter, parameter] of `(σ_target² I − Σ)₊`: noise A·z lacks only what SGD has *there*.
+
+    The pooled deviation of all weights credits every direction with the mean one's noise. Along a direction in which
+    the seed hardly moves the weights, such as a bias that begins at 0, that is credit for noise which is not there.
+
+    Args:
+        noise_target: σ_target.
+        covariance: Σ, [parameter, parameter], of the weights over seeds.
+
+    >>> anisotropic_noise(5.0, np.diag([9.0, 0.0, 100.0])).round(6).tolist()
+    [[4.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    matrix = np.asarray(covariance, float)
+    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
+    require(square, f"covariance must have the axes [parameter, parameter], got the shape {matrix.shape}.")
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    root: np.ndarray = (vectors * np.sqrt(np.maximum(0.0, noise_target**2 - values))) @ vectors.T
+    return root
+
+
 def augmented_utility(
     weights: ArrayLike,
     accuracy: Accuracy,
@@ -66,6 +90,8 @@ def augmented_utility(
     epsilon: float,
     delta: float,
     formula: Formula = "analytic",
+    normal: ArrayLike | None = None,
+    covariance: ArrayLike | None = None,
     seed: int = 0,
 ) -> AugmentedUtility:
     """Return what accuracy is saved by adding only the noise that SGD lacks.
@@ -79,6 +105,9 @@ def augmented_utility(
         noise_intrinsic: σ_i, the variability of SGD with varied initialisation.
         epsilon, delta: the privacy aimed at.
         formula: "analytic", or "classical" for the papers' tables (proved for epsilon below 1 only).
+        normal: the standard normal draws, [model, parameter], or [parameter] as in the papers' code, which adds one
+            vector to all models; by default drawn for each.
+        covariance: of the weights over seeds, for noise that is credited direction by direction (`anisotropic_noise`).
         seed: of the normal draws.
 
     >>> features, labels = np.array([[1.0], [-1.0]]), np.array([1, 0])
@@ -99,8 +128,11 @@ def augmented_utility(
         raise unknown_name("formula", formula, NOISE_SCALES)
     target = float(NOISE_SCALES[formula](sensitivity, epsilon, delta))
     added = float(augmented_noise_scale(target, noise_intrinsic))
-    normal = np.random.default_rng(seed).standard_normal(array.shape)
-    noiseless, full, less = (np.asarray(accuracy(array + scale * normal), float) for scale in (0.0, target, added))
+    draws = np.random.default_rng(seed).standard_normal(array.shape) if normal is None else np.asarray(normal, float)
+    fitting = draws.shape in (array.shape, array.shape[1:])
+    require(fitting, f"normal must have the shape {array.shape} or {array.shape[1:]}, got {draws.shape}.")
+    noiseless, full, less = (np.asarray(accuracy(array + scale * draws), float) for scale in (0.0, target, added))
+    root = None if covariance is None else anisotropic_noise(target, covariance)
     return AugmentedUtility(
         epsilon=float(epsilon),
         noise_target=target,
@@ -112,6 +144,8 @@ def augmented_utility(
         share_of_gap=_share_of_gap(noiseless, full, less),
         p_value_gain=float(paired_t_test(less, full)[1]),
         p_value_cost=float(paired_t_test(noiseless, full)[1]),
+        share_of_gap_by_model=_share_by_model(noiseless, full, less),
+        anisotropic=None if root is None else np.asarray(accuracy(array + draws @ root.T), float),
     )
 
 
@@ -119,6 +153,13 @@ def _share_of_gap(noiseless: np.ndarray, full: np.ndarray, less: np.ndarray) -> 
     """Return (SGD_r − SGD_d)/(noiseless − SGD_d) of the means, or None where noise costs nothing."""
     gap = float(np.mean(noiseless - full))
     return Number(float(np.mean(less - full)) / gap, "estimate") if gap > 0 else None
+
+
+def _share_by_model(noiseless: np.ndarray, full: np.ndarray, less: np.ndarray) -> Number:
+    """Return the mean over models of their own shares of the gap; a share that is not finite counts as 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = (less - full) / (noiseless - full)
+    return Number(float(np.where(np.isfinite(shares), shares, 0.0).mean()), "estimate")
 
 
 def linear_accuracy(features: ArrayLike, labels: ArrayLike, *, classes: int = 2, bias: bool = True) -> Accuracy:

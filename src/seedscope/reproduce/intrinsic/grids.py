@@ -30,6 +30,7 @@ from seedscope.analyses.intrinsic import (
 from seedscope.core import model_progress
 from seedscope.reproduce.comparison import Run
 from seedscope.reproduce.intrinsic.settings import Setting, Size
+from seedscope.training.gradient import score_block
 
 CHECKPOINTS = 10
 KEPT = 5000  # distances of each kind that are kept to draw
@@ -37,6 +38,7 @@ SCORED = 25  # models whose accuracy on the test part is averaged
 BOUND_POINTS = 200  # of the theoretical bound's stairs in Figure 2
 NUMBERS_AT_ONCE = 1 << 25  # of all layers of the models that are scored together
 UTILITIES = ((1.0, "bound"), (1.0, "empirical"), (0.5, "bound"), (0.5, "empirical"))
+SHARED, OWN = "one noise vector", "a vector for each model"
 PERTURBED = {"small": 100, "paper": 500}  # models to which noise is added
 
 
@@ -45,7 +47,7 @@ class GridOutcome:
     """What the papers show of one grid: numbers with varied initialisation, distances with both.
 
     `accuracy` [model] is of models of the base data set; `bounds` has the proved sensitivity bound by step where there
-    is one; `utilities` are by (ε, sensitivity); `distances` by (init, step).
+    is one; `utilities` are by (ε, sensitivity, noise); `distances` by (init, step).
     """
 
     setting: Setting
@@ -57,7 +59,7 @@ class GridOutcome:
     clusters: Clusters
     sensitivity_growth: Growth
     variability_growth: Mapping[str, Growth]
-    utilities: Mapping[tuple[float, str], AugmentedUtility]
+    utilities: Mapping[tuple[float, str, str], AugmentedUtility]
 
     def at_the_end(self, init: str) -> SeedAndDataDistances:
         """Return the distances between final weights."""
@@ -122,7 +124,7 @@ def accuracies(model: Any, data: ss.Dataset, weights: np.ndarray) -> np.ndarray:
     for start in range(0, len(rows), size):
         some = slice(start, start + size)
         probes = (rows[some], labels[some].astype(np.float32))
-        scores = np.asarray(ss.training.gradient.score_block(network, weights[None], probes)["scores"])[0]
+        scores = np.asarray(score_block(network, weights[None], probes)["scores"])[0]
         predicted = scores > 0.5 if scores.ndim == 2 else scores.argmax(-1)
         right += (predicted == labels[some]).sum(1)
     return right / len(rows)
@@ -135,15 +137,19 @@ def scaled_test_rows(data: ss.Dataset) -> np.ndarray:
 
 def utilities(
     data: ss.Dataset, weights: np.ndarray, privacy: IntrinsicPrivacy, models: int
-) -> dict[tuple[float, str], AugmentedUtility]:
+) -> dict[tuple[float, str, str], AugmentedUtility]:
     """Return the accuracies without, with all and with less noise, for models drawn at random from the grid."""
     every = weights.reshape(-1, weights.shape[-1])
     chosen = every[np.random.default_rng(0).permutation(len(every))[:models]]
     accuracy = linear_accuracy(scaled_test_rows(data), data.test_labels)
     bound = privacy.sensitivity_bound
     sensitivities = {"empirical": privacy.sensitivity_all_pairs.value} | ({"bound": bound.value} if bound else {})
+    base = weights[:, 0]
+    enough = len(base) > base.shape[1]  # else the covariance says nothing of most directions
+    covariance = np.cov(base, rowvar=False) if enough else None
+    shared = np.random.RandomState(0).normal(size=weights.shape[-1])  # the papers' code: one vector for all models
     return {
-        (epsilon, name): augmented_utility(
+        (epsilon, name, noise): augmented_utility(
             chosen,
             accuracy,
             sensitivity=sensitivities[name],
@@ -151,7 +157,10 @@ def utilities(
             epsilon=epsilon,
             delta=privacy.delta,
             formula="classical",  # as in the papers' tables
+            normal=shared if noise == SHARED else None,
+            covariance=covariance,
         )
         for epsilon, name in UTILITIES
         if name in sensitivities
+        for noise in (SHARED, OWN)
     }
