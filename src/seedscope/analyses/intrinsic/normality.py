@@ -295,7 +295,7 @@ def henze_zirkler_power(
         samples: numbers of seeds.
         dimensions: numbers of weights.
         distribution: "normal_full" (covariance inverse-Wishart), "normal_diagonal", "laplace", or "uniform", which IP2
-            did not try and against which the test has hardly any power: initial points are uniform.
+            did not try though initial points are: in 50 dimensions p stays near .04 however many the seeds.
         repetitions: data sets per size.
 
     >>> henze_zirkler_power([30], [2, 40], repetitions=2).shape
