@@ -22,7 +22,7 @@ NOBODY = np.zeros(0, int)
 LEAST_MODELS, MODELS = 20, 500  # of the base, from which a person's own information is estimated
 SHOWN_COLUMNS = 30  # of categories in a report
 SAMPLED = "from the trained models' own density"
-RECORDED = "from what was recorded while training; the mean over features, at the least"
+RECORDED = "from what was recorded while training, averaged over the runs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +117,10 @@ def _recorded(ensemble: Ensemble, data: Dataset, fitted: FittedScaling, everybod
     units = values.std(axis=0) / np.broadcast_to(fitted.deviation, values.shape[1])
     widest = float((units[private_columns(ensemble)] ** 2).max())
     mean, lower, upper = (_mean_left(leakage, widest, trace) for trace in _traces(leakage))
-    people, note = ensemble.dataset["traced_person"].values, f"{RECORDED}; {leakage.note}"
+    people = ensemble.dataset["traced_person"].values
     errors = leakage.error_lower / widest
     return Reconstruction(
-        people, errors, (mean, lower, upper), everybody, "estimate", note, leakage.confidence
+        people, errors, (mean, lower, upper), everybody, "estimate", RECORDED, leakage.confidence
     )  # fmt: skip
 
 

@@ -56,6 +56,7 @@ def audit(
     steps: mechanism_options.Steps = None,
     epochs: mechanism_options.Epochs = None,
     clip: mechanism_options.Clip = None,
+    smooth_clipping: mechanism_options.SmoothClipping = False,
     public_size: mechanism_options.PublicSize = None,
     private_scaling: mechanism_options.PrivateScaling = None,
     models: Annotated[int, typer.Option(help="Re-trainings per level.")] = 1000,
@@ -140,7 +141,17 @@ def audit(
         return _finish(own, own.save(out, public, parquet), show, as_json, judging, public)
     table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
     given = mechanism_options.MechanismOptions(
-        learning_rate, batch_size, steps, epochs, None, delta, clip, None, l2, public_size=public_size
+        learning_rate,
+        batch_size,
+        steps,
+        epochs,
+        None,
+        delta,
+        clip,
+        None,
+        l2,
+        public_size=public_size,
+        smooth_clipping=smooth_clipping or None,
     )
     _require_sensitive(table, tuple(sensitive or ()), candidates)
     chosen = make_levels(given, mechanism, epsilon, table, private_scaling)
@@ -268,12 +279,23 @@ def _records(data: Dataset, mechanism: Any, models: int) -> Any:
     """Return what is recorded of the models on the base: it is part of what a store is named by."""
     from seedscope.planning import Records  # start-up
 
-    return Records(probes=_scored(data, models), losses_of=_losses_of(data, mechanism))
+    return Records(probes=_scored(data, models), losses_of=_losses_of(data, mechanism), **_traced(data, mechanism))
 
 
 def _scored(data: Dataset, models: int) -> Any:
     """Return whose scores are recorded: everybody's, unless there are very many of those trained on."""
     return ("test", "train") if len(data.base) * models <= MOST_SCORES else ("test",)
+
+
+def _traced(data: Dataset, mechanism: Any) -> dict[str, Any]:
+    """Return the records of what each training row gave away, where the mechanism has them: of columns with numbers."""
+    from seedscope.datasets import category_columns  # start-up
+
+    encoded = {column for one in category_columns(data) for column in one.columns}
+    numbers = tuple(j for j in range(len(data.feature_names)) if j not in encoded)
+    if mechanism.cannot_record("fisher_traces") or data.features.ndim != 2 or not numbers:
+        return {}
+    return {"fisher_traces": "train", "private": numbers}
 
 
 def _losses_of(data: Dataset, mechanism: Any) -> Any:

@@ -24,7 +24,7 @@ STEPPING = ("learning_rate", "batch_size", "steps", "epochs")
 
 TAKES = {
     "sgd": STEPPING,
-    "dpsgd": (*STEPPING, "epsilon", "delta", "clip", "noise_multiplier", "public_size"),
+    "dpsgd": (*STEPPING, "epsilon", "delta", "clip", "noise_multiplier", "public_size", "smooth_clipping"),
     "output": ("epsilon", "delta", "l2", "noise_scale"),
     "objective": ("epsilon", "l2"),
     "gaussian-objective": ("epsilon", "delta", "l2"),
@@ -66,6 +66,12 @@ PrivateScaling = Annotated[
 Clip = Annotated[float | None, typer.Option(help="Norm to which dpsgd clips gradients; default about 0.5.")]
 
 
+SmoothClipping = Annotated[
+    bool,
+    typer.Option("--smooth-clipping", help="dpsgd clips smoothly, so that what it tells of each record is recorded."),
+]
+
+
 NoiseMultiplier = Annotated[float | None, typer.Option(help="Noise of dpsgd over --clip, instead of --epsilon.")]
 
 
@@ -87,6 +93,7 @@ class MechanismOptions:
     l2: float | None = None
     noise_scale: float | None = None
     public_size: int | None = None
+    smooth_clipping: bool | None = None
 
     def make(self, name: str, examples: int, conditions: Conditions | None = None) -> Any:
         """Return the mechanism of that name for this many training rows; options that it lacks are refused.
@@ -107,7 +114,10 @@ class MechanismOptions:
         if name == "gaussian-objective":
             aim = 1.0 if self.epsilon is None else self.epsilon
             return mechanisms.GaussianObjectivePerturbation(aim, DELTA if self.delta is None else self.delta, self.l2)
-        return self._sgd(examples) if name == "sgd" else self._dpsgd(examples, conditions)
+        if name == "sgd":
+            return self._sgd(examples)
+        private = self._dpsgd(examples, conditions)
+        return private.smooth() if self.smooth_clipping else private
 
     def _sgd(self, examples: int) -> Any:
         """Return plain SGD."""

@@ -38,13 +38,13 @@ def few_valued(columns: np.ndarray, least_share: float = _SHARE) -> np.ndarray:
     return found
 
 
-def not_continuous(name: str, values: np.ndarray) -> SeedscopeError:
+def not_continuous(name: str, values: np.ndarray, remedy: str = "leave it out") -> SeedscopeError:
     """Return the complaint about a category that was declared continuous."""
     known = np.unique(values)
     shown = f"has only the values {', '.join(f'{value:g}' for value in known)}" if len(known) <= 8 else "is a category"
     return SeedscopeError(
         f"private features must be continuous, but {name} {shown}: squared error says nothing "
-        "about a category; leave it out, and see reconstruction.mechanism_success_upper."
+        f"about a category; {remedy}, and see reconstruction.mechanism_success_upper."
     )
 
 

@@ -5,20 +5,21 @@ Two plans with the same `identity` train the same models; more seeds or neighbou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from seedscope.core import Relation, as_read_back, plain_values, require, require_type
+from seedscope.core import Relation, as_read_back, plain_values, require, require_type, unknown_name
 from seedscope.datasets import (
     Dataset,
     FittedScaling,
     Part,
     Scaling,
+    category_columns,
     default_scaling,
-    few_valued,
     not_continuous,
 )
 from seedscope.mechanisms import Conditions, Guarantee, Mechanism, Recordable
@@ -133,6 +134,12 @@ class Plan:
     def traced(self) -> np.ndarray | None:
         """The rows whose Fisher traces are recorded; None without such records."""
         return None if self.records.fisher_traces is None else self._probed(self.records.fisher_traces).rows
+
+    @cached_property
+    def private_columns(self) -> tuple[int, ...] | None:
+        """The numbers of the columns that Fisher traces are about; None for all."""
+        given = self.records.private
+        return None if given is None else tuple(_column_number(one, self.data.feature_names) for one in given)
 
     @cached_property
     def lossy(self) -> np.ndarray | None:
@@ -264,6 +271,7 @@ class Plan:
             probe_labels=labels.astype(self._float),
             **self._watched_job(),
             traced=self.traced,
+            private_columns=self.private_columns,
             lossy=self.lossy,
             cargo=cargo,
             noise_key=self.noise_key,
@@ -306,9 +314,11 @@ class Plan:
 
     def _recorded(self) -> dict[str, Any]:
         """Return the records as plain values; what came later only where asked for: other stores stay the same."""
-        recorded, later = as_read_back(asdict(self.records)), ("fisher_traces", "losses_of")
+        recorded, later = as_read_back(asdict(self.records)), ("fisher_traces", "losses_of", "private")
         if recorded["norms"] is not None and not recorded["norms"]["orders"]:
             del recorded["norms"]["orders"]
+        if self.private_columns is not None:
+            recorded["private"] = list(self.private_columns)
         return {name: value for name, value in recorded.items() if name not in later or value is not None}
 
     def chunk_coordinates(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
@@ -399,6 +409,22 @@ def _check_traces(plan: Plan, traced: np.ndarray) -> None:
     _require_recordable(plan, "fisher_traces")
     require(len(traced) > 0, "fisher_traces='neighbours' needs Grid(neighbours=…) or people; there are none.")
     require_smooth(plan.model, plan.data.features.shape[1:], plan.data.classes)
-    rows = plan.data.base.features
-    if rows.ndim == 2 and (categories := np.flatnonzero(few_valued(rows, least_share=0.0))).size:
-        raise not_continuous(f"feature {plan.data.feature_names[categories[0]]!r}", rows[:, categories[0]])
+    named = plan.private_columns
+    once = named is None or len(set(named)) == len(named)
+    require(once, "private must name each column once.")
+    private = range(len(plan.data.feature_names)) if named is None else named
+    encoded = {column for one in category_columns(plan.data) for column in one.columns}
+    found = next((column for column in private if column in encoded), None)
+    if found is not None:
+        name, values = plan.data.feature_names[found], plan.data.base.features[:, found]
+        raise not_continuous(f"feature {name!r}", values, "name the others in Records(private=…)")
+
+
+def _column_number(column: str | int, names: Sequence[str]) -> int:
+    """Return the number of a column given by name or number."""
+    if isinstance(column, str):
+        if column not in names:
+            raise unknown_name("private column", column, names)
+        return names.index(column)
+    require(0 <= column < len(names), f"private columns must be between 0 and {len(names) - 1}, got {column}.")
+    return int(column)

@@ -58,6 +58,7 @@ class Records:
     `probes` are parts of the data: "test", "neighbours" (the rows that neighbouring data sets lack), "spare" (x_0) and
     "train". `scores_at_checkpoints` keeps scores and losses at every checkpoint, not only at the end. `fisher_traces`
     of "train" or "neighbours" keeps at every checkpoint how much DP-SGD with smooth clipping has revealed of each row.
+    They are about the columns that are `private`, names or numbers; by default all, none of which may be a category.
     `losses_of` "train", "neighbours" or a number of training rows, drawn from the root seed, keeps how much
     likelier what each run released is because of each row: the privacy loss, from which `privacy_loss.everybody`
     computes the best possible attack on each person.
@@ -68,6 +69,7 @@ class Records:
     norms: Norms | None = None
     fisher_traces: Literal["train", "neighbours"] | None = None
     losses_of: Literal["train", "neighbours"] | int | None = None
+    private: tuple[str | int, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "probes", tuple(self.probes))
@@ -75,6 +77,12 @@ class Records:
         require(known, f"fisher_traces must be 'train' or 'neighbours', got {self.fisher_traces!r}.")
         if self.losses_of is not None:
             _require_people("losses_of", self.losses_of, ("train", "neighbours"))
+        if self.private is not None:
+            object.__setattr__(self, "private", tuple(self.private))
+            require(
+                self.fisher_traces is not None, "private columns are those of fisher_traces, which are not asked for."
+            )
+            require(len(self.private) > 0, "private must name at least one column.")
         unknown = [one for one in self.probes if one not in PROBES]
         require(not unknown, f"probes must be among {', '.join(PROBES)}, got {unknown}.")
 

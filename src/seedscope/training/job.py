@@ -66,6 +66,7 @@ class Job:
     norms_precision: str = "float32"
     path_orders: tuple[float, ...] = ()  # where only sums of step divergences are recorded: at these orders
     traced: np.ndarray | None = None  # indices of the rows whose Fisher traces are recorded
+    private_columns: tuple[int, ...] | None = None  # that Fisher traces are about; None: all
     lossy: np.ndarray | None = None  # indices of the rows whose privacy losses are recorded
     cargo: Any = None  # what a user's own model needs besides arrays
     noise_key: str = ""  # what noise is keyed by beside the root seed: mechanism, level, and use of the data

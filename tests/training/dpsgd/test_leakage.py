@@ -360,6 +360,44 @@ def test_a_records_own_norm_gives_its_own_smaller_factor() -> None:
     assert np.all(own.trace <= plain.trace)
 
 
+def test_traces_of_private_columns_are_those_of_the_matrix_restricted_to_them() -> None:
+    """One step on everybody from one point, many seeds: the trace over columns 0 and 2 of the whole information."""
+    data = table(ROWS)
+    mechanism = DPSGD(0.5, len(data.base), 1, noise_multiplier=1.0, clipping=SmoothClipping())
+    named = (data.feature_names[0], 2)
+    grid = Grid(300, init="fixed")
+    ensemble = train(data, mechanism, grid=grid, records=Records(fisher_traces="train", private=named), jobs=1)
+    assert ensemble.description.records["private"] == [0, 2]
+    plan = make_plan(data, mechanism, None, grid)
+    network = plan.model.network(data.shape, 2)
+    start = initial_parameters(network.init, 0, np.array([-1], np.int32))
+    rows = jnp.asarray(plan.fitted_scaling.apply(data.base.features), jnp.float32)
+    first = jax.tree.map(lambda leaf: leaf[0], start)
+    whole = step_information(network, first, rows, jnp.asarray(data.base.labels, jnp.float32), 1.0, 1.0)
+    expected = np.asarray(whole)[:, [0, 2], [0, 2]].sum(axis=1)
+    found = reconstruction.training_leakage(ensemble, "none")
+    assert found.dimension == 2
+    np.testing.assert_allclose(found.trace, expected, rtol=0.25)
+    assert np.mean(found.trace / expected) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("private", "message"),
+    [
+        ((), "at least one column"),
+        (("nothing",), "unknown private column"),
+        ((99,), "private columns must be between 0 and"),
+        ((0, 0), "once"),
+    ],
+)
+def test_private_columns_that_are_not_there_are_refused(private: tuple[Any, ...], message: str) -> None:
+    mechanism = DPSGD(0.5, 5, 2, noise_multiplier=1.0, clipping=SmoothClipping())
+    with pytest.raises(SeedscopeError, match=message):
+        make_plan(table(ROWS), mechanism, None, Grid(1), Records(fisher_traces="train", private=private))
+    with pytest.raises(SeedscopeError, match="not asked for"):
+        Records(private=(0,))
+
+
 def test_ensembles_without_traces_and_shuffled_batches_are_refused() -> None:
     options: dict[str, Any] = {"batch_size": 5, "steps": 4, "clipping": SmoothClipping()}
     plain = train(table(ROWS), DPSGD(**options), grid=Grid(1), jobs=1)

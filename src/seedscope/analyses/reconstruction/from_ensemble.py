@@ -47,7 +47,8 @@ def training_leakage(
     require(step is None or step in known, f"step must be a checkpoint, one of {known}, got {step}.")
     at = traces.isel(step=-1) if step is None else traces.sel(step=step)
     values = np.asarray(at.values, float)
-    features = prod(ensemble.description.data.shape)
+    private = ensemble.description.records.get("private")
+    features = prod(ensemble.description.data.shape) if private is None else len(private)
     if amplification == "own":
         values, amplification = values * _own_factors(ensemble), "none"
     found = average_traces(values.reshape(-1, values.shape[-1]), features, _factor(ensemble, amplification), confidence)

@@ -87,6 +87,7 @@ class PrivateJob:
     scores_at_checkpoints: bool
     norms_every: int
     traces: bool = False
+    private_columns: tuple[int, ...] | None = None  # that traces are about; None: all
     losses_of_all: bool = False  # whether everybody's privacy losses are recorded
 
 
@@ -277,8 +278,17 @@ def with_spare(job: PrivateJob, data: Data, drawn: Drawn, key: jax.Array) -> Dra
     if job.relation == "replace_one":
         last = drawn_examples(data, jnp.array([len(data.rows) - 1], drawn.places.dtype))
         drawn = jax.tree.map(lambda *values: jnp.concatenate(values), drawn, last)
-    shape, kind = drawn.data.rows.shape, drawn.data.rows.dtype
-    return drawn._replace(directions=jax.random.rademacher(key, shape, kind) if job.traces else None)
+    return drawn._replace(directions=_directions(job, key, drawn.data.rows) if job.traces else None)
+
+
+def _directions(job: PrivateJob, key: jax.Array, rows: jax.Array) -> jax.Array:
+    """Return a direction of random signs for each row, 0 in columns that are not private."""
+    signs = jax.random.rademacher(key, rows.shape, rows.dtype)
+    if job.private_columns is None:
+        return signs
+    flat = np.zeros(math.prod(rows.shape[1:]), rows.dtype)
+    flat[list(job.private_columns)] = 1
+    return signs * flat.reshape(rows.shape[1:])
 
 
 def part_sum(
@@ -481,15 +491,16 @@ def train_dpsgd(
     owners: np.ndarray | None = None,
     lossy: np.ndarray | None = None,
     path_orders: tuple[float, ...] = (),
+    private_columns: tuple[int, ...] | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the records of the models seeds × neighbours × inits, arrays [seed, neighbour, init, ...].
 
     rows [N+1, ...] and labels [N+1] have the spare example last. With `people`, their gradient norms before clipping
     and whether they are classified correctly are recorded [..., state, person] before steps 0, k, 2k, … and after the
     last. With `traced`, indices of rows, the traces of their Fisher information up to each checkpoint [...,
-    checkpoint, row]. With `noise_seed`, noise has that root instead. With `owners` [N+1] neighbours are persons. With
-    `lossy`, indices of rows, their privacy losses of the whole run [..., row]. With `path_orders` people's norms are
-    not kept, but the sums of their step divergences [..., order, person].
+    checkpoint, row], about the `private_columns`, default all. With `noise_seed`, noise has that root instead. With
+    `owners` [N+1] neighbours are persons. With `lossy`, indices of rows, their privacy losses of the whole run [...,
+    row]. With `path_orders` people's norms are not kept, but the sums of their step divergences [..., order, person].
     """
     examples, models = len(rows) - 1, len(neighbours) * len(inits)
     parts = batch_parts(network, private, rows.shape[1:], len(seeds), models, examples)
@@ -499,7 +510,7 @@ def train_dpsgd(
     dials = Dials(*numbers)
     job = PrivateJob(
         network, plain, relation, parts, batches.room, scores_at_checkpoints, every, traced is not None,
-        lossy is not None and np.array_equal(lossy, np.arange(examples)),
+        private_columns, lossy is not None and np.array_equal(lossy, np.arange(examples)),
     )  # fmt: skip
     parameters = starting_points(network.init, root_seed, np.asarray(seeds, np.int32), len(neighbours), inits)
     segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
@@ -545,7 +556,7 @@ def dpsgd_trainer(job: Job, private: PrivateSteps) -> ChunkTrainer:
         records = train_dpsgd(
             private, network, job.relation, job.root_seed, seeds, job.lacking(neighbours), job.inits, job.checkpoints,
             job.rows, job.labels, job.probes, job.scores_at_checkpoints, people, job.traced, job.noise_seed, job.owners,
-            job.lossy, job.path_orders,
+            job.lossy, job.path_orders, job.private_columns,
         )  # fmt: skip
         if people is None or job.path_orders:
             return records
