@@ -17,6 +17,7 @@ class Planted:
     proved_epsilon: float | None
     accuracy: Number
     arbitrary_share: Number
+    retrainings: int = 100
 
     @property
     def guarantee(self) -> Guarantee:
@@ -41,5 +42,6 @@ def test_a_level_with_fewer_arbitrary_decisions_is_a_gain_and_its_epsilon_the_pr
 def test_overlapping_intervals_are_undecided_and_equal_levels_say_nothing() -> None:
     (found,) = advice([level(1, 0.20, width=0.1), level(2, 0.15, width=0.1)], chosen=0)
     assert not found.decided
+    assert found.models_needed == 1600  # intervals of ±0.1 overlap at a gap of 0.05: four times as narrow
     assert advice([level(1, 0.2), level(1, 0.2)], chosen=0) == []
     assert advice([level(1, 0.2)], chosen=0) == []

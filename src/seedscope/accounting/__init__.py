@@ -24,6 +24,7 @@ from seedscope.accounting.gaussian_objective import (
     pull_corners,
     smallest_scale,
 )
+from seedscope.accounting.meanings import plain_meanings
 from seedscope.accounting.norm_bins import ABOVE, BINS, SHIFT, TOP, bin_edges, binned_up, divergence_table
 from seedscope.accounting.order_two import SMOOTH_CLIPPING_BOUND, dpsgd_rdp, gaussian_rdp, pure_epsilon_rdp
 from seedscope.accounting.risk import Risk, dpsgd_noise_for_risk
@@ -61,6 +62,7 @@ __all__ = [
     "gaussian_rdp",
     "gaussian_true_positive_rate",
     "membership_advantage",
+    "plain_meanings",
     "pld_epsilon",
     "pull_corners",
     "pure_epsilon_rdp",

@@ -27,6 +27,10 @@ class Compared(Protocol):
         """The whole guarantee."""
 
     @property
+    def retrainings(self) -> int:
+        """How many models of the same data there are."""
+
+    @property
     def accuracy(self) -> Number:
         """The share of test people decided rightly."""
 
@@ -37,12 +41,16 @@ class Compared(Protocol):
 
 @dataclass(frozen=True)
 class Advice:
-    """A change that one could make: what it gains, what it costs; undecided where intervals overlap."""
+    """A change that one could make: what it gains, what it costs; undecided where intervals overlap.
+
+    `models_needed` is about how many re-trainings of each level would decide it: intervals shrink with the square root.
+    """
 
     remedy: str
     gains: tuple[str, ...]
     costs: tuple[str, ...]
     decided: bool
+    models_needed: int | None = None
 
 
 def advice(levels: Sequence[Compared], chosen: int) -> list[Advice]:
@@ -62,7 +70,25 @@ def _against(here: Compared, there: Compared) -> Advice:
     known = [one for one in changes if one is not None]
     gains = tuple(text for text, better, _ in known if better)
     costs = tuple(text for text, better, _ in known if not better)
-    return Advice(f"Use {there.label} instead of {here.label}", gains, costs, all(sure for *_, sure in known))
+    decided = all(sure for *_, sure in known)
+    return Advice(
+        f"Use {there.label} instead of {here.label}", gains, costs, decided, None if decided else _enough(here, there)
+    )
+
+
+def _enough(here: Compared, there: Compared) -> int | None:
+    """Return about how many re-trainings bring every interval apart; None where two values are the same."""
+    pairs = [(here.arbitrary_share, there.arbitrary_share), (here.accuracy, there.accuracy)]
+    factors = [_overlap(*pair) for pair in pairs if _overlap(*pair) > 1]
+    models = max(one.retrainings for one in (here, there))
+    return math.ceil(models * max(factors)) if factors and max(factors) < math.inf else None
+
+
+def _overlap(here: Number, there: Number) -> float:
+    """Return how many times more models it takes until two intervals are apart."""
+    widths = sum((_ends(one)[1] - _ends(one)[0]) / 2 for one in (here, there))
+    gap = abs(float(here) - float(there))
+    return (widths / gap) ** 2 if gap > 0 else 1.0
 
 
 def _share(what: str, here: Number, there: Number, smaller_is_better: bool) -> tuple[str, bool, bool] | None:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seedscope.accounting import plain_meanings
 from seedscope.auditing import people as people_module
 from seedscope.auditing.advice import advice
 from seedscope.auditing.groups import group_comparisons
 from seedscope.auditing.intrinsic_people import plain_numbers
 from seedscope.auditing.judged import plain_facts, plain_verdict, verdict_on
 from seedscope.auditing.levels import ARBITRARY, Level, examine, level_labels
+from seedscope.auditing.performance import performance, settings
 from seedscope.auditing.policy import Policy, read_policy
 from seedscope.auditing.relations import Finding, relations
 from seedscope.auditing.sensitive import plain_told, require_sensitive
@@ -189,6 +191,7 @@ def _whole(audit: Audit) -> dict[str, Any]:
             _level(level) | {"measured": plain_facts(found)}
             for level, found in zip(audit.levels, audit.facts, strict=True)
         ],
+        "performance": performance(audit.levels, audit.data),
         "people": _people(audit),
         "groups": group_comparisons(audit.levels),
         "relations": relations(audit.levels[audit.verdict.level]) + [one.as_dict() for one in audit.findings],
@@ -278,7 +281,18 @@ def _audited(audit: Audit) -> dict[str, Any]:
         "models": sum(level.models for level in audit.levels),
         "seeds": audit.levels[0].multiplicity.models,
         "neighbours": len(audit.levels[0].audited),
+        "attacked": _attacked(audit),
     }
+
+
+def _attacked(audit: Audit) -> str:
+    """Return how many of the people trained on were attacked, where that is not everybody; else nothing."""
+    level, people = audit.levels[0], _description(audit).data.examples
+    known = 0 if level.privacy_loss is None else len(level.privacy_loss.people)
+    count = max(len(level.audited), known)
+    if count >= people or level.attacked_elsewhere:
+        return ""
+    return f"{count:,} of {people:,} people were attacked; of the others only the guarantee speaks."
 
 
 def _level(level: Level) -> dict[str, Any]:
@@ -305,6 +319,8 @@ def _level(level: Level) -> dict[str, Any]:
         "reconstruction": None if level.reconstruction is None else level.reconstruction.as_dict(),
         "told": [plain_told(one) for one in level.told],
         "trade_off": _trade_off(level),
+        "settings": settings(level),
+        "meanings": _meanings(level),
         "roc": _roc(level),
     }
 
@@ -332,6 +348,14 @@ def _everybody(level: Level) -> dict[str, Any] | None:
         "attacker": found.attacker,
         "self_test": None if test is None else test.sentence,
     }
+
+
+def _meanings(level: Level) -> list[str]:
+    """Return what the guarantee bounds, in plain sentences; none where nothing is guaranteed."""
+    if level.trade_off is None or level.claimed_epsilon is None:
+        return []
+    rates = level.trade_off.as_dict()["true_positive_rates"]
+    return list(plain_meanings(level.claimed_epsilon, float(level.trade_off.advantage), rates))
 
 
 def _trade_off(level: Level) -> dict[str, Any] | None:

@@ -104,6 +104,11 @@ class Level:
         return "losses_without" in self.ensemble.dataset
 
     @property
+    def retrainings(self) -> int:
+        """How many models of the data as they are there are."""
+        return self.multiplicity.models
+
+    @property
     def accuracy(self) -> Number:
         """The mean test accuracy over re-trainings, with its interval."""
         low, high = mean_interval(self.accuracies, self.confidence)

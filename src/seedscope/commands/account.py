@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -140,6 +140,8 @@ def account_for(examples: int, batch_size: int, steps: int, noise: float, delta:
 
 def print_account(account: Account) -> None:
     """Print the account, first the numbers, then what they mean."""
+    from seedscope.accounting import plain_meanings  # start-up
+
     found = account.as_dict()
     ways = ", ".join(f"{value:.4g} by {_WAYS[name]}" for name, value in account.epsilon.items())
     say(
@@ -150,35 +152,14 @@ def print_account(account: Account) -> None:
     where = found["mu"].get("note", "exactly")
     say(f"  μ = {found['mu']['value']:.4g}: no easier to tell apart than N(0, 1) and N(μ, 1) ({where})")
     say("What that bounds, whatever the data and whoever looks at the trained model:")
-    for sentence in meanings(found):
+    rates, least = found["true_positive_rates"], min(account.epsilon.values())
+    for sentence in plain_meanings(least, found["membership_advantage"], rates, account.reconstruction):
         say(f"  · {sentence}")
     say("Only for Poisson batches: shuffled ones have another, generally worse, guarantee.")
 
 
-def meanings(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an account bounds, a sentence for each kind of attack."""
-    factor = _factor(min(found["epsilon"].values()))
-    yield f"any outcome is at most {factor} times likelier because of one person, up to δ"
-    advantage = 100 * found["membership_advantage"]
-    yield f"a membership attack finds at most {advantage:.3g} points more of the members than it accuses of outsiders"
-    for one in found["true_positive_rates"]:
-        accused, at_most = 100 * one["false_positive_rate"], 100 * one["at_most"]
-        yield f"if it accuses {accused:g} % of outsiders, it finds at most {at_most:.3g} % of the members"
-    for one in found["reconstruction_success"]:
-        prior, at_most = 100 * one["without_the_model"], 100 * one["at_most"]
-        yield (
-            f"whoever would guess a record right {prior:g} % of the time anyway "
-            f"does so at most {at_most:.3g} % of the time with the model"
-        )
-
-
 _WAYS = {"rdp": "Rényi orders", "pld": "privacy-loss distributions"}
 _RELATIONS = {"add_or_remove": "one row more or less", "replace_one": "one row exchanged"}
-
-
-def _factor(epsilon: float) -> str:
-    """Return e^ε in few digits."""
-    return f"{math.exp(epsilon):.3g}" if epsilon < 700 else "∞"
 
 
 def _steps(steps: int | None, epochs: float | None, examples: int, batch_size: int) -> int:

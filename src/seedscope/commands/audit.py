@@ -337,6 +337,8 @@ def _finish(
         parts = {"verdict": report["verdict"], "alarms": report["alarms"], "written": [str(path) for path in written]}
         options.print_json(parts)
     else:
+        if attacked := found.as_dict()["audited"]["attacked"]:
+            say(attacked)
         policy_options.print_verdict(found.verdict)
         say(f"Report: {page}")
     if show:
