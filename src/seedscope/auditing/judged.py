@@ -94,8 +94,9 @@ def _privacy_number(level: Level) -> KeyNumber | None:
     epsilon = level.guarantee.epsilon
     if epsilon is not None:
         name = "Privacy guaranteed (ε)" if epsilon.kind == "proved" else "Privacy claimed (ε)"
-        meaning, assumes = guarantee_meaning(epsilon.value, level.guarantee.delta), level.guarantee.assumes
-        return KeyNumber(name, epsilon, f"{meaning} But that is {only_if(assumes)}." if assumes else meaning)
+        noted = epsilon.note or (only_if(level.guarantee.assumes) if level.guarantee.assumes else "")
+        meaning = guarantee_meaning(epsilon.value, level.guarantee.delta)
+        return KeyNumber(name, replace(epsilon, note=noted), meaning)
     worst = most_exposed(level)
     if worst is None:
         return None

@@ -62,7 +62,8 @@ class Rule:
         """The rule in words."""
         of = QUANTITIES[self.quantity]
         side = {(True, False): "at most", (True, True): "below", (False, False): "at least", (False, True): "above"}
-        return f"{of.title}: {side[self.at_most is not None, self.strict]} {of.shown(self.limit)}"
+        look = "" if self.look is None else f", somebody looks from {of.shown(self.look)} on"
+        return f"{of.title}: {side[self.at_most is not None, self.strict]} {of.shown(self.limit)}{look}"
 
     def check(self, number: Number | None) -> Check:
         """Return whether a number keeps to the rule; what is not known does not, unless the rule lets it be missing."""
