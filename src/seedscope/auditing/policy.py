@@ -61,9 +61,14 @@ class Rule:
     def words(self) -> str:
         """The rule in words."""
         of = QUANTITIES[self.quantity]
+        look = "" if self.look is None else f"; look from {of.shown(self.look)} on"
+        return f"{of.title}: {self._limit_words}{look}"
+
+    @property
+    def _limit_words(self) -> str:
+        """The limit in words, with its side."""
         side = {(True, False): "at most", (True, True): "below", (False, False): "at least", (False, True): "above"}
-        look = "" if self.look is None else f", somebody looks from {of.shown(self.look)} on"
-        return f"{of.title}: {side[self.at_most is not None, self.strict]} {of.shown(self.limit)}{look}"
+        return f"{side[self.at_most is not None, self.strict]} {QUANTITIES[self.quantity].shown(self.limit)}"
 
     def check(self, number: Number | None) -> Check:
         """Return whether a number keeps to the rule; what is not known does not, unless the rule lets it be missing."""
@@ -96,7 +101,7 @@ class Rule:
 
     def _said(self, status: Status) -> str:
         """Return in words what the status means, with the limit."""
-        limit = self.words.partition(": ")[2]
+        limit = self._limit_words
         if status == "look":
             return f"A person has to look first (from {QUANTITIES[self.quantity].shown(self.look or 0.0)} on)."
         return {

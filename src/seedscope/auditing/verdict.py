@@ -191,10 +191,18 @@ def _count(facts: Mapping[str, Number | None], name: str) -> int:
 
 def _arbitrary(facts: Mapping[str, Number | None]) -> str:
     """Return what to do about many arbitrary decisions; a coin toss is said only of those who are near one."""
-    tosses, others = _count(facts, "coin_tosses"), _count(facts, "arbitrary_people")
+    tosses = _count(facts, "coin_tosses")
     if tosses:
         return f"change the noise or the data, {tosses:,} people get what is close to a coin toss."
-    return f"change the noise or the data, re-trainings often decide differently about {others:,} people."
+    return f"change the noise or the data, re-trainings often decide differently about {_concerned(facts)}."
+
+
+def _concerned(facts: Mapping[str, Number | None]) -> str:
+    """Return of how many people decisions are arbitrary; older reports know their share only."""
+    share = facts.get("arbitrary")
+    if facts.get("arbitrary_people") is None and share is not None:
+        return f"{100 * share.value:.1f} % of the people"
+    return f"{_count(facts, 'arbitrary_people'):,} people"
 
 
 FAILED: dict[str, Words] = {
@@ -219,9 +227,7 @@ LOOK: dict[str, Words] = {
     "repeated": lambda facts: (
         "look first whether rows that are there twice are one person's; if so, say whose (person)."
     ),
-    "arbitrary": lambda facts: (
-        f"look at {_count(facts, 'arbitrary_people'):,} people first, whose decision hangs on the seed."
-    ),
+    "arbitrary": lambda facts: f"look at {_concerned(facts)} first, whose decision hangs on the seed.",
     "accuracy_cost": lambda facts: "look first whether its accuracy will do, privacy takes its share.",
 }
 

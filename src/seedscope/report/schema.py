@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seedscope.core import SeedscopeError, plain_values, require
+from seedscope.report.older import without_old_promises
 
 FORMAT, VERSION = "seedscope-report", 1
 JSON_NAME = "report.json"
@@ -35,7 +36,7 @@ def read_report(path: str | Path) -> dict[str, Any]:
         check_report(report)
     except SeedscopeError as error:
         raise SeedscopeError(f"{file} is not a report that can be shown: {error}") from None
-    return report
+    return without_old_promises(report)
 
 
 def check_report(report: Any) -> None:

@@ -1,0 +1,46 @@
+"""What reports of earlier versions promised and must not promise any more: mended whenever one is read.
+
+They called an ε proved though scaling was learned from the same rows, and had sentences that were found to be wrong.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+LEARNED = "learned from the training part"  # in the reason of a guarantee that was called proved all the same
+CONDITION = "proved only if the scaling were public, and here it was learned from the training rows"
+WRONG_TERMS = ("ε (epsilon)", "δ (delta)", "reconstruction error")  # whose meaning was wrong before there were policies
+NOTICE = (
+    "Made by an earlier version: an ε that rests on learned scaling is shown as an estimate. Audit again for a verdict."
+)
+
+
+def without_old_promises(report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report without what earlier versions promised wrongly; one of today is returned as it is."""
+    claims = [level["guarantee"] for level in report["levels"]]
+    if not any(_overstated(one) for one in claims):
+        return report
+    mended = copy.deepcopy(report)
+    for level in mended["levels"]:
+        _mend_guarantee(level["guarantee"])
+    for number in mended.get("verdict", {}).get("numbers", []):
+        if number["name"] == "Privacy guaranteed (ε)":
+            number |= {"name": "Privacy claimed (ε)", "meaning": f"{CONDITION[0].upper()}{CONDITION[1:]}."}
+            number["number"]["kind"] = "estimate"
+    mended["glossary"] = [one for one in mended["glossary"] if one["term"] not in WRONG_TERMS]
+    mended["notice"] = f"{mended['notice']} {NOTICE}"
+    return mended
+
+
+def _overstated(guarantee: dict[str, Any]) -> bool:
+    """Whether a guarantee is called proved though its own reason says that scaling was learned."""
+    epsilon = guarantee["epsilon"]
+    return epsilon is not None and epsilon["kind"] == "proved" and LEARNED in guarantee["reason"]
+
+
+def _mend_guarantee(guarantee: dict[str, Any]) -> None:
+    """Make a guarantee what it was: an estimate of what would be proved."""
+    if _overstated(guarantee):
+        guarantee["epsilon"] |= {"kind": "estimate", "note": CONDITION}
+        guarantee["meaning"] = f"{CONDITION[0].upper()}{CONDITION[1:]}."
