@@ -8,6 +8,7 @@ import seedscope as ss
 from seedscope.auditing import Comparison
 from seedscope.core import SeedscopeError
 from seedscope.report import render_comparison, write_comparison
+from tests.helpers.present import present
 from tests.helpers.small_data import table
 
 QUICK = ["gaussian-objective", "objective", "output"]
@@ -15,7 +16,7 @@ QUICK = ["gaussian-objective", "objective", "output"]
 
 @pytest.fixture(scope="module")
 def found() -> Comparison:
-    return ss.compare(table(rows=120), epsilon=4.0, delta=1e-4, mechanisms=QUICK, models=12, jobs=1)
+    return ss.compare(table(rows=120), epsilon=4.0, delta=1e-4, mechanisms=QUICK, models=20, jobs=1)
 
 
 def test_all_have_the_same_guarantee_and_beside_them_there_is_none(found: Comparison) -> None:
@@ -26,6 +27,17 @@ def test_all_have_the_same_guarantee_and_beside_them_there_is_none(found: Compar
     assert {one.mechanism.relation for one in private} == {"add_or_remove"}
     assert all(one.advantage_upper is not None for one in private)
     assert free.disagreement.value == 0
+
+
+def test_the_most_exposed_person_is_within_what_the_guarantee_allows(found: Comparison) -> None:
+    assert found.contenders[0].most_exposed is None
+    for one in found.contenders[1:]:
+        exposed = present(one.most_exposed)
+        assert present(exposed.lower) <= present(one.advantage_upper).value + 1e-9
+        assert present(exposed.lower) <= exposed.value
+    output, data = found.contenders[3], table(rows=120)
+    by_hand = ss.privacy_loss.everybody(ss.train(data, output.mechanism, grid=ss.Grid(2), jobs=1), data=data)
+    assert present(output.most_exposed).value == pytest.approx(float(by_hand.advantage.max()))
 
 
 def test_the_recommendation_names_the_price_of_having_looked(found: Comparison) -> None:

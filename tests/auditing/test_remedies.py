@@ -14,8 +14,9 @@ from seedscope.analyses.multiplicity import ABSTAINED, pooled_decisions, pooled_
 from seedscope.auditing import PricedRemedies
 from seedscope.core import SeedscopeError
 from seedscope.mechanisms import Conditions
-from seedscope.report import render_comparison
+from seedscope.report import render_comparison, render_page
 from tests.helpers.command_line import run
+from tests.helpers.present import present
 from tests.helpers.small_data import table
 
 CONDITIONS = Conditions(500, 2**0.5, width=6)
@@ -140,3 +141,28 @@ def test_the_page_escapes_and_the_command_writes_it(found: PricedRemedies, tmp_p
 def test_what_cannot_be_priced_is_refused(arguments: dict[str, object], sentence: str) -> None:
     with pytest.raises(SeedscopeError, match=sentence):
         ss.price_remedies(table(norm_bound=1.0), ss.ObjectivePerturbation(4.0), models=10, **arguments)  # type: ignore[arg-type]
+
+
+def test_an_audit_says_what_a_released_model_could_certify_by_itself() -> None:
+    data = table(rows=80, norm_bound=1.0)
+    ensemble = ss.train(data, ss.OutputPerturbation(8.0, 1e-4), grid=ss.Grid(20), jobs=1)
+    audit = ss.audit(ensemble, data=data)
+    told = present(audit.levels[0].certain)
+    rows = np.column_stack([ensemble.scaling.fit(data).apply(data.test.features), np.ones(len(data.test))])
+    noise = present(ensemble.mechanism.weight_noise(ensemble.description.conditions))
+    shares = [
+        ss.multiplicity.released_model_disagreement(rows @ one, np.linalg.norm(rows, axis=1), noise).certain().mean()
+        for one in ensemble.weights.values[:, 0, 0, -1].astype(float)
+    ]
+    assert told.value == pytest.approx(np.mean(shares))
+    report = audit.as_dict()
+    assert report["levels"][0]["certain_share"]["value"] == pytest.approx(told.value)
+    assert "can certify by itself" in render_page(report)
+
+
+def test_a_tilted_model_certifies_nothing_by_itself() -> None:
+    data = table(rows=80, norm_bound=1.0)
+    tilted = ss.train(data, ss.ObjectivePerturbation(8.0), grid=ss.Grid(20), jobs=1)
+    audit = ss.audit(tilted, data=data)
+    assert audit.levels[0].certain is None
+    assert "can certify by itself" not in render_page(audit.as_dict())

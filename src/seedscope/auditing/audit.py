@@ -308,6 +308,7 @@ def _level(level: Level) -> dict[str, Any]:
         "accuracy_largest": float(level.accuracies.max()),
         "mean_disagreement": number_or_none(level.multiplicity.mean),
         "arbitrary_share": number_or_none(level.arbitrary_share),
+        "certain_share": None if level.certain is None else number_or_none(level.certain),
         "attack_advantage": None if tests is None else number_or_none(tests.set_advantage),
         "epsilon_lower": None if tests is None else number_or_none(tests.set_epsilon_lower),
         "mu_lower": None if tests is None else number_or_none(tests.set_mu_lower),

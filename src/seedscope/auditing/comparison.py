@@ -6,14 +6,25 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from seedscope.accounting import Risk
 from seedscope.analyses import multiplicity
+from seedscope.analyses.privacy_loss import everybody
 from seedscope.auditing.levels import ARBITRARY
-from seedscope.core import DELTA, RELATION_WORDS, Number, Relation, require, require_count, require_type, unknown_name
+from seedscope.core import (
+    DELTA,
+    RELATION_WORDS,
+    Number,
+    Relation,
+    SeedscopeError,
+    require,
+    require_count,
+    require_type,
+    unknown_name,
+)
 from seedscope.datasets import Dataset, FittedScaling, default_scaling
 from seedscope.execution import train
 from seedscope.mechanisms import (
@@ -48,8 +59,9 @@ LARGEST_EPSILON = 50.0
 class Contender:
     """One mechanism at the common risk: what is guaranteed, and what its models are worth.
 
-    `advantage_upper` bounds every membership attack on anyone, the most exposed person included. `accuracy` is the mean
-    over re-trainings, its interval that of people like the test people; `disagreement` the test people's mean.
+    `advantage_upper` bounds every membership attack on anyone; `most_exposed` is what the best possible attack gains on
+    the person of this data set who is most exposed (None beyond two classes and below 20 models). `accuracy` is the
+    mean over re-trainings, its interval that of people like the test people; `disagreement` the test people's mean.
     """
 
     name: str
@@ -60,6 +72,7 @@ class Contender:
     accuracy: Number
     disagreement: Number
     arbitrary_share: Number
+    most_exposed: Number | None = None
 
     @property
     def title(self) -> str:
@@ -68,7 +81,7 @@ class Contender:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        numbers = ("epsilon", "advantage_upper", "accuracy", "disagreement", "arbitrary_share")
+        numbers = ("epsilon", "advantage_upper", "most_exposed", "accuracy", "disagreement", "arbitrary_share")
         found: dict[str, Number | None] = {name: getattr(self, name) for name in numbers}
         plain = {name: None if one is None else one.as_dict() for name, one in found.items()}
         mechanism = self.mechanism.describe()
@@ -235,14 +248,26 @@ def _contender(
     store: str | Path | None, jobs: int | None, progress: Done | None,
 ) -> Contender:  # fmt: skip
     """Return a mechanism with what its trained models are worth."""
+    watched = data.classes == 2 and data.rows_per_person == 1 and not mechanism.cannot_record("privacy_losses")
+    everyone: Literal["train"] | None = "train" if watched and name != NO_PRIVACY else None
     ensemble = train(
-        data, mechanism, grid=Grid(models, root_seed=seed), records=Records(probes=("test",)), jobs=jobs,
-        store=None if store is None else Path(store) / name.replace(" ", "-"), progress=progress,
+        data, mechanism, grid=Grid(models, root_seed=seed), records=Records(probes=("test",), losses_of=everyone),
+        jobs=jobs, store=None if store is None else Path(store) / name.replace(" ", "-"), progress=progress,
     )  # fmt: skip
-    return contender(name, ensemble)
+    return contender(name, ensemble, data)
 
 
-def contender(name: str, ensemble: Ensemble) -> Contender:
+def most_exposed(ensemble: Ensemble, data: Dataset) -> Number | None:
+    """Return what the best possible attack gains on the most exposed person, for all at once; None if not known."""
+    try:
+        found = everybody(ensemble, data=data, confidence=CONFIDENCE)
+    except SeedscopeError:
+        return None
+    value, lower, upper = (float(one.max()) for one in (found.advantage, found.advantage_lower, found.advantage_upper))
+    return Number(value, found.kind, lower, upper, None if found.kind == "proved" else CONFIDENCE)
+
+
+def contender(name: str, ensemble: Ensemble, data: Dataset) -> Contender:
     """Return what trained models of a mechanism are worth."""
     found = multiplicity.multiplicity(ensemble, confidence=CONFIDENCE)
     guarantee, conditions = ensemble.guarantee, ensemble.description.conditions
@@ -257,6 +282,7 @@ def contender(name: str, ensemble: Ensemble) -> Contender:
         accuracy=_accuracy(ensemble),
         disagreement=found.mean,
         arbitrary_share=Number(shares[0], "statistical", shares[1], shares[2], CONFIDENCE),
+        most_exposed=None if guarantee.epsilon is None else most_exposed(ensemble, data),
     )
 
 

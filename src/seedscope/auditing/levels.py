@@ -22,6 +22,7 @@ from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_pos
 from seedscope.analyses.privacy_loss import LEAST_RUNS, PrivacyLoss, claimed_curve, everybody, everybody_redrawn
 from seedscope.analyses.reconstruction import Guessing
 from seedscope.auditing.records import Reconstruction, reconstruction
+from seedscope.auditing.released import certain_share
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
 from seedscope.auditing.sensitive import told
 from seedscope.core import BASE, Number, Relation, SeedscopeError, require
@@ -54,7 +55,8 @@ class Level:
     `audited_multiplicity` is by models without each of them if `audited_apart`, else by models that have them; so is
     `trained_multiplicity`, of the people in `trained`: all that were trained on, where they were scored.
     `per_instance`, `privacy_loss` (the best possible attack on each) and `reconstruction` name their own people;
-    `intrinsic_people` is about the people audited.
+    `intrinsic_people` is about the people audited. `certain` is the share of test people whom a released model
+    could certify by itself, where it can.
     """
 
     label: str
@@ -81,6 +83,7 @@ class Level:
     trained_multiplicity: Multiplicity | None = None
     audited_apart: bool = False
     intrinsic_people: PersonalPrivacy | None = None
+    certain: Number | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -229,6 +232,7 @@ def examine(
         ),
         reconstruction=_tried("reconstruction", left_out, lambda: reconstruction(base, data)),
         told=_told(base, data, sensitive, candidates, confidence, left_out),
+        certain=None if data is None else certain_share(base, data, confidence),
         attack_relation=attacked.relation,
         left_out=tuple(left_out),
         stores=tuple(str(one.path) for one in ensembles if one.path),

@@ -11,6 +11,7 @@ import numpy as np
 
 from seedscope.analyses import multiplicity
 from seedscope.auditing.levels import ARBITRARY, scored
+from seedscope.auditing.released import CERTAIN, told_by_released
 from seedscope.core import Number, SeedscopeError, require, require_count
 from seedscope.datasets import Dataset, FittedScaling, Scaling, default_scaling
 from seedscope.execution import train
@@ -24,7 +25,6 @@ RULE_WORDS: dict[multiplicity.Rule, str] = {
     "average": "average of {k} models", "consensus": "majority of {k} models",
     "unanimous": "abstain unless {k} models agree",
 }  # fmt: skip
-LEVEL = 0.75  # of self-consistency that abstention by the released model alone asks for
 Progress = Callable[[str], Callable[[int, int], None] | None]  # told a level's name, gives what counts its models
 
 
@@ -181,16 +181,11 @@ class Bench:
 
     def alone(self) -> list[Remedy]:
         """Return one model as it is, and abstention by it alone where noise of a public scale is on its weights."""
-        found, noise = (
-            [self._single("as it is", "as it is", self.base, self.price)],
-            self.mechanism.weight_noise(self.conditions),
-        )
-        if noise is None or self.data.classes != 2:
+        found = [self._single("as it is", "as it is", self.base, self.price)]
+        told = told_by_released(self.base, self.data, CONFIDENCE)
+        if told is None:
             return found
-        rows, weights = self.scaling.apply(self.data.test.features), self.base.weights.values[:, 0, 0, -1].astype(float)
-        norms, linear = np.hypot(np.linalg.norm(rows, axis=1), 1), weights[:, :-1] @ rows.T + weights[:, -1:]
-        told = multiplicity.released_model_disagreement(linear, norms, noise)
-        decided = np.where(told.certain(LEVEL), told.decided, multiplicity.ABSTAINED)
+        decided = np.where(told.certain(CERTAIN), told.decided, multiplicity.ABSTAINED)
         return [*found, self._priced("abstain by the released model alone", 1, "free", self.price, decided)]
 
     def weaker(self) -> list[Remedy]:

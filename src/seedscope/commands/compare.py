@@ -86,7 +86,7 @@ def _print(found: Comparison, written: list[Path]) -> None:
     from rich.table import Table  # start-up
 
     table = Table(title=cell(f"{found.data} at {found.risk}, {found.models} models each"), title_justify="left")
-    for name in ("mechanism", "accuracy", "disagreement", "arbitrary", "attack gains at most", "ε"):
+    for name in ("mechanism", "accuracy", "disagreement", "arbitrary", "most exposed", "attack gains at most", "ε"):
         table.add_column(name, overflow="fold")
     for one in found.contenders:
         table.add_row(*map(cell, (one.title, *map(shown, row(one)))))
@@ -99,7 +99,7 @@ def _print(found: Comparison, written: list[Path]) -> None:
 
 def row(one: Any) -> tuple[Number | None, ...]:
     """Return a contender's numbers in the order of the table."""
-    return one.accuracy, one.disagreement, one.arbitrary_share, one.advantage_upper, one.epsilon
+    return one.accuracy, one.disagreement, one.arbitrary_share, one.most_exposed, one.advantage_upper, one.epsilon
 
 
 def shown(number: Number | None) -> str:
