@@ -59,6 +59,12 @@ class TableOptions:
     fill: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="A value for a column's empty cells; repeatable.")
     ] = None
+    impute: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE", help="Fill empty cells: 'middle' of --bounds (costs nothing), or 'typical' (learned)."
+        ),
+    ] = None
     above: Annotated[float | None, typer.Option(help="With numbers as target: class 1 is above this number.")] = None
     separator: Annotated[str | None, typer.Option(help="The mark between cells; else told from the file.")] = None
     decimal: Annotated[str | None, typer.Option(help="The mark before decimals, . or ,; else told.")] = None

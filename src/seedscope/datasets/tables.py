@@ -16,6 +16,7 @@ from seedscope.datasets import columns
 from seedscope.datasets.columns import Column, Forced, shown
 from seedscope.datasets.dataset import Dataset, Part
 from seedscope.datasets.dictionary import COLUMNS, WRITING, Dictionary, encoded
+from seedscope.datasets.imputation import IMPUTED, RULES, imputed
 from seedscope.datasets.leaks import predicts_alone
 from seedscope.datasets.persons import split_by_person, with_persons
 from seedscope.datasets.reading import ColumnReading, Problem, Reading, raise_problems
@@ -51,6 +52,7 @@ class Choices:
     dictionary: Dictionary = field(default_factory=Dictionary)
     person: str | None = None
     rows_per_person: int | None = None
+    impute: str | None = None
 
     def forced(self, name: str) -> Forced | None:
         """Return how a column must be read, whatever it looks like; None if that was not said."""
@@ -84,6 +86,7 @@ def read_table(
     levels: Mapping[str, Sequence[str]] | None = None,
     person: str | None = None,
     rows_per_person: int | None = None,
+    impute: str | None = None,
 ) -> Dataset:
     """Return the table in a file as a data set that can be audited; `.reading` says how each column was read.
 
@@ -119,6 +122,9 @@ def read_table(
         levels: by column of words, its levels, known without the table; a word that is not among them is none of them.
         person: a column that says whose a row is, where people have several: then a guarantee is a person's.
         rows_per_person: how many training rows of a person count at most, a public number; later ones are left out.
+        impute: a rule for empty cells: "middle" takes the middle of a column's `bounds` and no level of words, which
+            costs no privacy; "typical" the training rows' median or most frequent word, which turns an ε into an
+            estimate.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -139,7 +145,7 @@ def read_table(
         groups_as_features=groups_as_features, ignore=ignore, features=features, numeric=numeric, category=category,
         missing=missing, fill=fill, above=above, decimal=decimal, name=printable(_stem(Path(path))),
         source=printable(table.source), read=table.sentences,
-        bounds=bounds, levels=levels, person=person, rows_per_person=rows_per_person,
+        bounds=bounds, levels=levels, person=person, rows_per_person=rows_per_person, impute=impute,
     )  # fmt: skip
 
 
@@ -168,6 +174,7 @@ def from_frame(
     levels: Mapping[str, Sequence[str]] | None = None,
     person: str | None = None,
     rows_per_person: int | None = None,
+    impute: str | None = None,
 ) -> Dataset:
     """Return a pandas data frame as a data set; the arguments and rules are those of `read_table`."""
     require(decimal in (None, ".", ","), f"decimal must be '.' or ',', got {decimal!r}.", argument="decimal")
@@ -175,7 +182,10 @@ def from_frame(
         target, _names(groups), test, id, drop_missing, seed, groups_as_features, _names(ignore), _names(features),
         _names(numeric), _names(category), _names(missing), fill or {}, above, decimal,
         Dictionary(bounds or {}, {name: tuple(one) for name, one in (levels or {}).items()}), person, rows_per_person,
+        impute,
     )  # fmt: skip
+    if impute is not None and impute not in RULES:
+        raise unknown_name("rule to impute by", impute, RULES)
     frame = frame.reset_index(drop=True)
     _require_roles(frame, choices)
     return _Table(frame, choices).dataset(name, source, read)
@@ -241,7 +251,8 @@ class _Table:
         """Which cells [row, column] are empty, of the columns that are used."""
         whole = np.zeros(len(self.frame), bool)  # of a column with a problem of its own
         read = [self.understood[name] for name in self.needed]
-        empty = [whole if one.problem else one.codes < 0 for one in read]
+        imputed_later = set(self.candidates) if self.choices.impute else set()
+        empty = [whole if one.problem or one.name in imputed_later else one.codes < 0 for one in read]
         if self.choices.id is not None:
             empty.append(columns.empty_cells(self.frame[self.choices.id], self.choices.missing))
         return np.column_stack(empty) if empty else np.zeros((len(self.frame), 0), bool)
@@ -308,14 +319,14 @@ class _Table:
         if len(self.kept_rows) == 0:
             worst = [names[place] for place in holed if counts[place] > rows / 2 and names[place] in self.candidates]
             example = f"every row has an empty cell, for example in column {shown(first)}"
-            sentence = f"{example}; fill them first (fill), or leave such columns out (ignore)."
+            sentence = f"{example}; fill them first (fill, impute), or leave such columns out (ignore)."
             return Problem(sentence, {"ignore": worst, "drop_missing": True} if worst else None, "ignore")
         cells = ", ".join(f"{shown(names[place])} ({counts[place]:,})" for place in holed[:8])
         more = f" and {len(holed) - 8} more columns" if len(holed) > 8 else ""
         dropped = rows - len(self.kept_rows)
         return Problem(
-            f"there are empty cells in column{'s' * (len(holed) > 1)} {cells}{more}; fill them (fill), leave a column "
-            f"out (ignore), or leave {dropped:,} of {rows:,} rows out (drop_missing).",
+            f"there are empty cells in column{'s' * (len(holed) > 1)} {cells}{more}; fill them (fill, or by "
+            f"a rule: impute), leave a column out (ignore), or leave {dropped:,} of {rows:,} rows out (drop_missing).",
             {"drop_missing": True},
             "drop_missing",
         )
@@ -343,14 +354,14 @@ class _Table:
     def _assembled(self, classes: columns.Levels, name: str, source: str, read: tuple[str, ...]) -> Dataset:
         """Return the data set of a table without problems."""
         choices, rows = self.choices, self.kept_rows
-        encoding = encoded([self.used[one] for one in self.learned], choices.dictionary)
+        features = self._filled(classes)
+        encoding = encoded([features[one] for one in self.learned], choices.dictionary)
         ids = rows if choices.id is None else columns.identifiers(self.frame[choices.id].iloc[rows])
         groups = {group: columns.group(self.used[group]) for group in choices.groups}
-        persons = None if choices.person is None else columns.persons(self.frame[choices.person].iloc[rows])
-        whole = Part(encoding.values, classes.codes.astype(np.int64), ids, rows, groups, persons)
-        marks = None if choices.test is None else columns.marked_as_test(self.used[choices.test])
+        whole = Part(encoding.values, classes.codes.astype(np.int64), ids, rows, groups, self._persons)
+        marks = self._marks
         train, test = _parts(whole, classes.names, marks, choices.seed)
-        reading = self._reading(classes, read)
+        reading = self._reading(classes, read, features)
         for warning in reading.warnings:
             warnings.warn(warning, SeedscopeWarning, stacklevel=5)
         found = Dataset(
@@ -358,6 +369,27 @@ class _Table:
             ranges=encoding.ranges, learned=(*encoding.learned, *self._told_by_rows()), drawn_test=marks is None,
         )  # fmt: skip
         return with_persons(found, choices.rows_per_person)
+
+    def _filled(self, classes: columns.Levels) -> dict[str, Column]:
+        """Return the columns that are used; where a rule imputes, without empty cells, by the training rows alone."""
+        rule, rows = self.choices.impute, np.arange(len(self.kept_rows))
+        if rule is None:
+            return self.used
+        blank = Part(np.zeros((len(rows), 0)), classes.codes.astype(np.int64), rows, rows, {}, self._persons)
+        training, _ = _parts(blank, classes.names, self._marks, self.choices.seed)
+        bounds = self.choices.dictionary.bounds
+        return self.used | {name: imputed(self.used[name], rule, bounds, training) for name in self.learned}
+
+    @property
+    def _persons(self) -> np.ndarray | None:
+        """Whose the kept rows are; None where every row is a person."""
+        person = self.choices.person
+        return None if person is None else columns.persons(self.frame[person].iloc[self.kept_rows])
+
+    @property
+    def _marks(self) -> np.ndarray | None:
+        """Which of the kept rows are marked as test rows; None where nothing marks them."""
+        return None if self.choices.test is None else columns.marked_as_test(self.used[self.choices.test])
 
     def _told_by_rows(self) -> tuple[str, ...]:
         """Return what else of the reading depends on the rows: columns left out, and how declared numbers are written.
@@ -368,14 +400,20 @@ class _Table:
         left_out = bool(self.choices.dictionary.columns) and bool(set(self.reasons) - set(self._unwanted))
         declared = [name for name in self.learned if name in bounds]
         sniffed = any(not columns.read_alone(self.frame[one], self.understood[one], mark) for one in declared)
-        return (*([COLUMNS] if left_out else []), *([WRITING] if sniffed else []))
+        holes = any(self.used[name].missing for name in self.learned)
+        imputed_from_rows = self.choices.impute == "typical" and holes
+        told = {COLUMNS: left_out, WRITING: sniffed, IMPUTED: imputed_from_rows}
+        return tuple(what for what, there in told.items() if there)
 
-    def _reading(self, classes: columns.Levels, read: tuple[str, ...]) -> Reading:
+    def _reading(self, classes: columns.Levels, read: tuple[str, ...], used: Mapping[str, Column]) -> Reading:
         """Return how the table was read."""
-        shares = {name: predicts_alone(self.used[name], classes.codes) for name in self.learned}
+        shares = {name: predicts_alone(used[name], classes.codes) for name in self.learned}
         leaks = tuple(_leak(name, self.choices.target, share) for name, share in shares.items() if share is not None)
         rows = len(self.frame)
-        described = tuple(self._described(name) for name in self.frame.columns)
+        described = tuple(
+            replace(self._described(name), note=used[name].note) if name in used else self._described(name)
+            for name in self.frame.columns
+        )
         return Reading(described, rows, rows - len(self.kept_rows), read, leaks)
 
     def _described(self, name: str) -> ColumnReading:
@@ -403,7 +441,8 @@ class _Table:
         """Return what became of a column that is used."""
         if name not in self.learned:
             return {"target": "what is predicted", "test": "marks test rows"}.get(role, "compared by, not learned from")
-        names = columns.features(self.used[name].take(np.arange(1))).names if self.used[name].is_numeric else ()
+        known = np.flatnonzero(self.used[name].codes >= 0)[:1]
+        names = columns.features(self.used[name].take(known)).names if self.used[name].is_numeric else ()
         count = len(names) or (1 if len(self.used[name].values) == 2 else len(self.used[name].values))
         return "1 feature" if count == 1 else f"{count} features"
 
