@@ -15,6 +15,7 @@ from seedscope.reproduce import per_instance as study
 from seedscope.reproduce.comparison import Run, Study
 from seedscope.reproduce.per_instance import batches, settings
 from seedscope.reproduce.per_instance.cells import CellOutcome, student_half_width, study_cell, study_directions
+from seedscope.reproduce.per_instance.sampled_losses import RUNS, loss_rows, study_losses
 from seedscope.reproduce.per_instance.settings import STAGES, Cell, Sweep
 from seedscope.reproduce.per_instance.tables import PUBLISHED, _rises, headline_rows
 from seedscope.training.gradient.losses import log_loss
@@ -101,13 +102,29 @@ def test_directions_are_of_the_same_people_with_and_without(tmp_path: Path) -> N
     assert found.privacy.both_directions.all()
 
 
+@pytest.mark.parametrize("runs", [20, 3])
+def test_losses_of_the_same_people_stand_beside_their_composition(
+    runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RUNS, ("mnist", "paper"), (runs, 5))
+    found = study_losses(SWEEP, SWEEP.load(), Run("paper", tmp_path, 1, True))
+    assert found.loss.kind == ("statistical" if runs == 20 else "estimate")
+    assert found.loss.people.tolist() == found.composed.people.tolist()
+    rows = {one.quantity: one.ours for one in loss_rows(found)}
+    assert 0 < rows["advantage that the guarantee allows"] <= 1
+    assert rows["largest advantage, at least"] <= rows["largest advantage, at most"]
+    composed = [value for name, value in rows.items() if name.endswith("GLA's composition")]
+    assert len(composed) == 2
+
+
 @pytest.mark.slow
 def test_a_small_study_gives_every_figure_and_trains_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(settings.SWEEPS, ("mnist", "paper"), SWEEP)
+    monkeypatch.setitem(RUNS, ("mnist", "paper"), (20, 5))
     done = study.run("paper", ["mnist"], tmp_path, 1, True)
-    assert len(list((tmp_path / "stores").iterdir())) == len(SWEEP.cells) + 1
+    assert len(list((tmp_path / "stores").iterdir())) == len(SWEEP.cells) + 2
     places = {one.place for one in done.comparisons}
     assert {"GLA Figure 1", "GLA Figure 2", "GLA Figures 3, 22", "GLA Figures 4, 25–35", "GLA Figure 5"} <= places
     assert {"GLA: the whole run", "GLA Figures 10, 11", "GLA Figures 12, 13", "GLA Figure 33"} <= places

@@ -5,6 +5,7 @@ cells       trains runs of one kind and keeps what the figures show of them
 batches     sampled batches, for the mean rule
 tables      numbers and trends, ours beside the paper's
 figures     its figures
+sampled_losses  the best possible attack on the same people beside GLA's composition
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from seedscope.core import unknown_name
 from seedscope.reproduce.comparison import Comparison, Run, Study
 from seedscope.reproduce.per_instance.cells import study_cell, study_directions
 from seedscope.reproduce.per_instance.figures import charts
+from seedscope.reproduce.per_instance.sampled_losses import loss_rows, study_losses
 from seedscope.reproduce.per_instance.settings import SWEEPS, Sweep
 from seedscope.reproduce.per_instance.tables import rows_of
 
@@ -60,10 +62,11 @@ def study_data(sweep: Sweep, run: Run) -> tuple[list[Comparison], dict[str, Any]
     work: list[Callable[[Run], Any]] = [partial(study_cell, sweep, cell, data) for cell in sweep.cells]
     if sweep.people:
         work.insert(0, partial(study_directions, sweep, data))  # the longest first: the work ends evenly
+    work.append(partial(study_losses, sweep, data))
     found = side_by_side(work, run) if run.scale == "small" else [part(run) for part in work]
-    directions = found.pop(0) if sweep.people else None
+    directions, losses = found.pop(0) if sweep.people else None, found.pop()
     outcomes = dict(zip(sweep.cells, found, strict=True))
-    return rows_of(sweep, outcomes, directions), charts(sweep, outcomes, directions)
+    return [*rows_of(sweep, outcomes, directions), *loss_rows(losses)], charts(sweep, outcomes, directions)
 
 
 def side_by_side(work: Sequence[Callable[[Run], Any]], run: Run) -> list[Any]:
