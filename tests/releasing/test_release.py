@@ -283,6 +283,44 @@ def test_an_onnx_file_gives_the_chances_of_rows_as_they_are_in_the_table(name: s
     assert "seedscope" in graph.producer_name
 
 
+@pytest.mark.parametrize("mechanism", [ss.ObjectivePerturbation(8.0), ss.OutputPerturbation(8.0, 1e-5), DP])
+def test_a_model_of_three_classes_predicts_by_itself_as_scikit_learns_and_by_onnx(
+    mechanism: Mechanism, tmp_path: Path
+) -> None:
+    draw = np.random.default_rng(0)
+    rows, labels = draw.uniform(-0.5, 0.5, (40, 3)), np.arange(40) % 3
+    data = ss.from_arrays(rows, labels, rows[:9], labels[:9], norm_bound=1.0)
+    model = ss.release(data, mechanism)
+    assert model.weights.shape == (12,)
+    coefficients, intercepts = model.weights[:9].reshape(3, 3), model.weights[9:]
+    slow = [[np.exp(coefficients[k] @ row + intercepts[k]) for k in range(3)] for row in rows]
+    expected = np.array(slow) / np.sum(slow, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(rows), expected, atol=1e-12)
+    np.testing.assert_allclose(model.as_scikit_learn().predict_proba(rows), expected, atol=1e-12)
+    model.save(tmp_path / "model")
+    assert ss.load_released(tmp_path / "model").predict_proba(rows).tolist() == model.predict_proba(rows).tolist()
+    pytest.importorskip("onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    answer: Any = ReferenceEvaluator(model.as_onnx()).run(None, {"features": rows})
+    np.testing.assert_allclose(answer[0], expected, atol=1e-12)
+
+
+LOUD = [
+    ss.ObjectivePerturbation(50.0),
+    ss.DPSGD(learning_rate=4.0, steps=60, batch_size=150, noise_multiplier=0.3),
+]
+
+
+@pytest.mark.parametrize("mechanism", LOUD)
+def test_released_weights_of_three_classes_are_in_the_order_of_the_classes(mechanism: Mechanism) -> None:
+    draw = np.random.default_rng(1)
+    labels = np.arange(300) % 3
+    rows = 0.3 * draw.uniform(-0.5, 0.5, (300, 3)) + 0.7 * np.eye(3)[labels]
+    data = ss.from_arrays(rows, labels, rows, labels, norm_bound=1.0)
+    assert (ss.release(data, mechanism).predict_proba(rows).argmax(1) == labels).mean() > 0.9
+
+
 def test_onnx_is_for_linear_models() -> None:
     with pytest.raises(ss.SeedscopeError, match="only linear models are written as ONNX"):
         ss.release(table(norm_bound=1.0), DP, model=ss.mlp(4)).as_onnx()

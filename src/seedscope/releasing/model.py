@@ -47,9 +47,19 @@ class ReleasedModel:
     def predict_proba(self, features: np.ndarray) -> np.ndarray:
         """Return the probabilities [row, class] of a linear model for features as they are in the table."""
         require(self.linear, f"only linear models predict by themselves; load the weights into {self.model}.")
-        logits = self.scaling.apply(np.asarray(features, float)) @ self.weights[:-1] + self.weights[-1]
-        chance = 0.5 + 0.5 * np.tanh(0.5 * logits)
-        return np.stack([1 - chance, chance], axis=1)
+        coefficients, intercepts = self.coefficients
+        logits = self.scaling.apply(np.asarray(features, float)) @ coefficients.T + intercepts
+        if logits.shape[1] == 1:
+            logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
+        chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probabilities: np.ndarray = chances / chances.sum(axis=1, keepdims=True)
+        return probabilities
+
+    @property
+    def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """A linear model's coefficients [logit, feature] and intercepts [logit]: one logit for two classes."""
+        logits, width = 1 if len(self.class_names) == 2 else len(self.class_names), len(self.feature_names)
+        return self.weights[: logits * width].reshape(logits, width), self.weights[logits * width :]
 
     def arbitrariness(self, features: np.ndarray, confidence: float = 0.95, **options: Any) -> ReleasedDisagreement:
         """Return how arbitrary this model's decisions about rows of the table are: from the model alone, privacy-free.
@@ -72,8 +82,8 @@ class ReleasedModel:
 
         require(self.linear, f"only linear models are scikit-learn's; this one is {self.model}.")
         found = LogisticRegression()
-        found.coef_, found.intercept_ = self.weights[None, :-1], self.weights[-1:]
-        found.classes_, found.n_features_in_ = np.arange(len(self.class_names)), len(self.weights) - 1
+        found.coef_, found.intercept_ = self.coefficients
+        found.classes_, found.n_features_in_ = np.arange(len(self.class_names)), len(self.feature_names)
         return found
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,15 +101,23 @@ class ReleasedModel:
             "curve": None if self.curve is None else self.curve.as_dict(),
             "noise_scale": self.noise_scale,
         }
-        linear = {"coefficients": self.weights[:-1].tolist(), "intercept": float(self.weights[-1])}
-        return facts | (linear if self.linear else {})
+        return facts | (self._linear_facts() if self.linear else {})
+
+    def _linear_facts(self) -> dict[str, Any]:
+        """Return coefficients and intercept as plain values: of two classes one row, of more a row for each."""
+        coefficients, intercepts = (one.tolist() for one in self.coefficients)
+        one = len(self.class_names) == 2
+        return {
+            "coefficients": coefficients[0] if one else coefficients,
+            "intercept": intercepts[0] if one else intercepts,
+        }
 
     def as_onnx(self) -> bytes:
         """Return a linear model with its scaling as an ONNX file (extra `onnx`): rows of the table in, chances out."""
         from seedscope.releasing.onnx_graph import onnx_model  # extra
 
         require(self.linear, f"only linear models are written as ONNX; this one is {self.model}.", argument="onnx")
-        return onnx_model(self.weights, self.scaling, self.class_names)
+        return onnx_model(*self.coefficients, self.scaling, self.class_names)
 
     def save(self, folder: str | Path, onnx: bool = False) -> list[Path]:
         """Write model.npz, model.json and MODEL_CARD.md (and model.onnx) into a new or empty folder, and nothing else.

@@ -16,23 +16,24 @@ from seedscope.datasets import FittedScaling
 OPERATORS, LAYOUT = 17, 8  # versions of the operators and of the file that runtimes of 2022 and later read
 
 
-def onnx_model(weights: np.ndarray, scaling: FittedScaling, classes: tuple[str, ...]) -> bytes:
-    """Return the file of a logistic regression, weights with the bias last, that scales rows itself.
+def onnx_model(
+    coefficients: np.ndarray, intercepts: np.ndarray, scaling: FittedScaling, classes: tuple[str, ...]
+) -> bytes:
+    """Return the file of a logistic regression, coefficients [logit, feature], that scales rows itself.
 
     Input `features` [row, feature], outputs `probabilities` [row, class] and `label` [row], all in double precision but
     for the label, the class's name.
     """
     onnx = _package()
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
-    width = len(weights) - 1
+    if len(coefficients) == 1:  # of two classes the first has the logit 0
+        coefficients, intercepts = (np.concatenate([np.zeros_like(one), one]) for one in (coefficients, intercepts))
+    width = coefficients.shape[1]
     constants, steps = _scaled(scaling, width)
-    constants |= {"weights": weights[:-1, None], "bias": weights[-1:], "one": np.ones(1)}
-    steps += [
-        ("MatMul", ["scaled", "weights"], "product"), ("Add", ["product", "bias"], "logit"),
-        ("Sigmoid", ["logit"], "second"), ("Sub", ["one", "second"], "first"),
-    ]  # fmt: skip
+    constants |= {"weights": coefficients.T, "bias": intercepts}
+    steps += [("MatMul", ["scaled", "weights"], "product"), ("Add", ["product", "bias"], "logits")]
     nodes = [helper.make_node(kind, inputs, [output]) for kind, inputs, output in steps]
-    nodes.append(helper.make_node("Concat", ["first", "second"], ["probabilities"], axis=1))
+    nodes.append(helper.make_node("Softmax", ["logits"], ["probabilities"], axis=1))
     nodes.append(helper.make_node("ArgMax", ["probabilities"], ["place"], axis=1, keepdims=0))
     nodes.append(helper.make_node("Gather", ["classes", "place"], ["label"]))
     tensors = [onnx.numpy_helper.from_array(np.asarray(one, float), name) for name, one in constants.items()]
@@ -44,7 +45,7 @@ def onnx_model(weights: np.ndarray, scaling: FittedScaling, classes: tuple[str, 
         nodes, "released model",
         [helper.make_tensor_value_info("features", double, [None, width])],
         [
-            helper.make_tensor_value_info("probabilities", double, [None, 2]),
+            helper.make_tensor_value_info("probabilities", double, [None, len(classes)]),
             helper.make_tensor_value_info("label", onnx.TensorProto.STRING, [None]),
         ],
         tensors,

@@ -60,7 +60,7 @@ def release(
         bool(np.isfinite(weights).all()), "the weights are not finite; use a smaller learning rate or clipping norm."
     )
     return ReleasedModel(
-        weights, repr(plan.model), plan.model.convex and data.classes == 2, data.feature_names, data.class_names,
+        weights, repr(plan.model), plan.model.convex and data.features.ndim == 2, data.feature_names, data.class_names,
         fitted, mechanism.public_words(), guarantee, _curve(plan, guarantee),
         mechanism.weight_noise(plan.conditions),
     )  # fmt: skip
