@@ -8,7 +8,13 @@ from seedscope.accounting.attacks import (
     true_positive_rate,
 )
 from seedscope.accounting.blow_up import reconstruction_success_upper
-from seedscope.accounting.conversions import DEFAULT_ORDERS, dpsgd_epsilon, dpsgd_noise_multiplier, rdp_to_epsilon
+from seedscope.accounting.conversions import (
+    DEFAULT_ORDERS,
+    dpsgd_epsilon,
+    dpsgd_noise_multiplier,
+    personal_budget,
+    rdp_to_epsilon,
+)
 from seedscope.accounting.gaussian import (
     classical_gaussian_epsilon,
     classical_gaussian_noise_scale,
@@ -62,6 +68,7 @@ __all__ = [
     "gaussian_rdp",
     "gaussian_true_positive_rate",
     "membership_advantage",
+    "personal_budget",
     "plain_meanings",
     "pld_epsilon",
     "pull_corners",

@@ -94,6 +94,34 @@ def dpsgd_epsilon(
     return rdp_to_epsilon(np.asarray(steps, float)[..., None] * step_rdp, orders, delta)
 
 
+def personal_budget(
+    epsilon: float,
+    delta: float,
+    noise_multiplier: float,
+    sampling_probability: float,
+    orders: ArrayLike = DEFAULT_ORDERS,
+) -> tuple[float, float]:
+    """Return (order, divergence): what a person may spend at a fixed Rényi order within (epsilon, delta), rounded down.
+
+    Of all orders the one at which a person whose gradients are all as long as the clipping norm lasts longest: it is
+    chosen by public numbers alone, as a filter's order must be.
+
+    >>> order, divergence = personal_budget(2.0, 1e-5, 1.0, 0.01)
+    >>> bool(rdp_to_epsilon([divergence], [order], 1e-5) <= 2.0), order
+    (True, 7.9)
+
+    Feldman & Zrnic 2021, "Individual privacy accounting via a Rényi filter".
+    """
+    require_positive("epsilon", epsilon)
+    require_probability("delta", delta)
+    alpha = np.asarray(orders, float)
+    left = epsilon - np.log1p(-1 / alpha) + (np.log(delta) + np.log(alpha)) / (alpha - 1)
+    lasts = left / sampled_gaussian_rdp(1.0, noise_multiplier, sampling_probability, alpha)
+    best = int(np.argmax(lasts))
+    require(left[best] > 0, f"a personal budget of {epsilon:g} at delta={delta:g} allows nothing; give a larger one.")
+    return float(alpha[best]), float(left[best]) * (1 - 1e-9)
+
+
 def dpsgd_noise_multiplier(
     epsilon: float,
     delta: float,

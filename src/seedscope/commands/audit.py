@@ -58,6 +58,7 @@ def audit(
     clip: mechanism_options.Clip = None,
     smooth_clipping: mechanism_options.SmoothClipping = False,
     public_size: mechanism_options.PublicSize = None,
+    personal_budget: mechanism_options.PersonalBudget = None,
     private_scaling: mechanism_options.PrivateScaling = None,
     models: Annotated[int, typer.Option(help="Re-trainings per level.")] = 1000,
     neighbours: Annotated[int, typer.Option(help="People whose membership is attacked.")] = 40,
@@ -152,6 +153,7 @@ def audit(
         l2,
         public_size=public_size,
         smooth_clipping=smooth_clipping or None,
+        personal_budget=personal_budget,
     )
     _require_sensitive(table, tuple(sensitive or ()), candidates)
     chosen = make_levels(given, mechanism, epsilon, table, private_scaling)

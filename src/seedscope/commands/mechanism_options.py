@@ -24,7 +24,16 @@ STEPPING = ("learning_rate", "batch_size", "steps", "epochs")
 
 TAKES = {
     "sgd": STEPPING,
-    "dpsgd": (*STEPPING, "epsilon", "delta", "clip", "noise_multiplier", "public_size", "smooth_clipping"),
+    "dpsgd": (
+        *STEPPING,
+        "epsilon",
+        "delta",
+        "clip",
+        "noise_multiplier",
+        "public_size",
+        "smooth_clipping",
+        "personal_budget",
+    ),
     "output": ("epsilon", "delta", "l2", "noise_scale"),
     "objective": ("epsilon", "l2"),
     "gaussian-objective": ("epsilon", "delta", "l2"),
@@ -54,6 +63,11 @@ Delta = Annotated[float | None, typer.Option(help="δ of dpsgd and output pertur
 
 PublicSize = Annotated[
     int | None, typer.Option(help="With dpsgd: a number of rows known without the data, used in the place of N.")
+]
+
+
+PersonalBudget = Annotated[
+    float | None, typer.Option(help="With dpsgd: an ε of everybody's own; whoever has spent it leaves the sum.")
 ]
 
 
@@ -94,6 +108,7 @@ class MechanismOptions:
     noise_scale: float | None = None
     public_size: int | None = None
     smooth_clipping: bool | None = None
+    personal_budget: float | None = None
 
     def make(self, name: str, examples: int, conditions: Conditions | None = None) -> Any:
         """Return the mechanism of that name for this many training rows; options that it lacks are refused.
@@ -142,7 +157,8 @@ class MechanismOptions:
         if conditions is not None and conditions.norm_bound is not None and by_hand == (None,) * 6:
             aim, delta = 1.0 if self.epsilon is None else self.epsilon, DELTA if self.delta is None else self.delta
             setting = replace(conditions, examples=examples)
-            return replace(mechanisms.DPSGD.public(setting, aim, delta), public_size=self.public_size)
+            chosen = mechanisms.DPSGD.public(setting, aim, delta)
+            return replace(chosen, public_size=self.public_size, personal_budget=self._budget)
         size = min(DPSGD_BATCH, max(1, examples // 4)) if self.batch_size is None else self.batch_size
         require_count("batch_size", size)
         steps = self._steps(examples, size, default=DPSGD_STEPS)
@@ -151,12 +167,17 @@ class MechanismOptions:
         delta = DELTA if self.delta is None else self.delta
         given: dict[str, Any] = {
             "batch_size": size, "steps": steps, "learning_rate": rate, "clipping_norm": clip,
-            "public_size": self.public_size,
+            "public_size": self.public_size, "personal_budget": self._budget,
         }  # fmt: skip
         if self.noise_multiplier is not None:
             return mechanisms.DPSGD(noise_multiplier=self.noise_multiplier, delta=delta, **given)
         aim = 1.0 if self.epsilon is None else self.epsilon
         return mechanisms.DPSGD.calibrated(aim, delta, examples=examples, **given)
+
+    @property
+    def _budget(self) -> float:
+        """What everybody may spend; infinite where nothing was said."""
+        return math.inf if self.personal_budget is None else self.personal_budget
 
     def _steps(self, examples: int, batch_size: int, default: int) -> int:
         """Return the number of steps: as given, of this many epochs, or the default."""

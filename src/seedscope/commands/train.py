@@ -64,6 +64,7 @@ def train(
     clip: mechanism_options.Clip = None,
     noise_multiplier: mechanism_options.NoiseMultiplier = None,
     public_size: mechanism_options.PublicSize = None,
+    personal_budget: mechanism_options.PersonalBudget = None,
     l2: mechanism_options.L2 = None,
     noise_scale: NoiseScale = None,
     seeds: Annotated[int | None, typer.Option(help=f"How many random seeds; default {SEEDS}.")] = None,
@@ -117,6 +118,7 @@ def train(
         l2,
         noise_scale,
         public_size,
+        personal_budget=personal_budget,
     ).make(mechanism, len(table.base))
     count = SEEDS if seeds is None else seeds
     grid = Grid(count, neighbours, init, options.parse_steps(checkpoints), relation, seed)  # type: ignore[arg-type]

@@ -304,6 +304,11 @@ class Mechanism(Described, ABC):
         """How batches are drawn; None where there are none."""
 
     @property
+    def limits_people(self) -> bool:
+        """Whether everybody has a budget of their own, and what they have spent is recorded."""
+        return False
+
+    @property
     def last_step(self) -> int:
         """The number of steps; 0 for a minimiser."""
         return 0

@@ -16,6 +16,7 @@ from seedscope.accounting import (
     dpsgd_noise_multiplier,
     dpsgd_rdp,
     gaussian_noise_scale,
+    personal_budget,
     reconstruction_success_upper,
     trade_off,
 )
@@ -54,7 +55,9 @@ class DPSGD(StepMechanism):
     size: that is the private mechanism. With `rule="mean"` the sum is divided by the true batch size (the noise still
     by the expected one), which the accounting of the sum does not cover. `learning_rate` is a number or a schedule,
     `momentum` what is carried on. Rows are drawn with the chance `batch_size` over `public_size`, a number that is
-    known without the data; None: over the number of rows, which then counts as public.
+    known without the data; None: over the number of rows, which then counts as public. With a finite `personal_budget`
+    a person's gradient leaves the sum as soon as what it has cost them would exceed that ε (at `delta`): then it is
+    everybody's guarantee, however long training goes on.
     """
 
     learning_rate: float | Schedule = 0.5
@@ -68,7 +71,9 @@ class DPSGD(StepMechanism):
     rule: Literal["sum", "mean"] = "sum"
     clipping: Clipping = field(default=FlatClipping())
     public_size: int | None = None
+    personal_budget: float = math.inf
 
+    later: ClassVar[tuple[str, ...]] = ("personal_budget",)
     relation: ClassVar[Relation] = "add_or_remove"
     publishes_exactly: ClassVar[bool] = True
     noise_stream: ClassVar[int | None] = NOISE_STREAM
@@ -85,6 +90,7 @@ class DPSGD(StepMechanism):
             f"clipping_norm must be a finite number above 0 (or infinite without noise), got {self.clipping_norm}.",
         )
         require_probability("delta", self.delta)
+        require(self.personal_budget > 0, f"personal_budget must be above 0, got {self.personal_budget}.")
         if self.public_size is not None:
             require_count("public_size", self.public_size)
             require_batch(self.batch_size, self.public_size)
@@ -149,6 +155,12 @@ class DPSGD(StepMechanism):
         """Raise where a batch is larger than the data, unless how large they are is nobody's business."""
         if self.public_size is None:
             super().check(conditions)
+        if self.limits_people:
+            require(not self._unproved(), f"personal_budget needs a proved guarantee: {self._unproved()}")
+            require(not self.clipping.smooth, "personal_budget reads norms as flatly clipped; use FlatClipping().")
+            rows = conditions.rows_per_person
+            require(rows == 1, f"personal_budget is of single rows, and people have up to {rows} here.")
+            self.budget(conditions.examples)
 
     def smooth(self) -> DPSGD:
         """Return the same steps with smooth clipping and as much more noise as keeps the guarantee.
@@ -169,6 +181,11 @@ class DPSGD(StepMechanism):
         """The standard deviation of the noise on the sum."""
         return self.noise_multiplier * self.clipping_norm if self.noise_multiplier else 0.0
 
+    def budget(self, examples: int) -> tuple[float, float]:
+        """Return the Rényi order, and the divergence at it, that a person may spend."""
+        rate = self.sampling_probability(examples)
+        return personal_budget(self.personal_budget, self.delta, self.noise_multiplier, rate)
+
     @property
     def noise_over_norm(self) -> float:
         """The noise's standard deviation over the largest norm of a clipped gradient: what the accounting counts."""
@@ -181,25 +198,34 @@ class DPSGD(StepMechanism):
         require_batch(self.batch_size, examples)
         return self.batch_size / examples
 
-    def private_steps(self) -> PrivateSteps:
-        """Return what the steps are made of: everything but δ, which training does not know."""
+    def private_steps(self, examples: int = 0) -> PrivateSteps:
+        """Return what the steps are made of: all but δ, which training does not know; a budget needs the examples."""
         from seedscope.training.dpsgd import PrivateSteps  # JAX
+
+        budget = self.budget(examples) if self.limits_people else None
 
         return PrivateSteps(
             self.learning_rate, self.batch_size, self.steps, self.noise_multiplier, self.clipping_norm, self.sampling,
-            self.momentum, self.rule, self.clipping, self.public_size,
+            self.momentum, self.rule, self.clipping, self.public_size, budget,
         )  # fmt: skip
+
+    @property
+    def limits_people(self) -> bool:
+        """Whether people have a budget of their own."""
+        return self.personal_budget < math.inf
 
     def trainer(self, job: Job) -> ChunkTrainer:
         from seedscope.training.dpsgd import dpsgd_trainer  # JAX
 
-        return dpsgd_trainer(job, self.private_steps())
+        return dpsgd_trainer(job, self.private_steps(job.examples))
 
     def published(self, job: Job, draws: SystemDraws, epsilon: float) -> np.ndarray:
         """Return the weights after steps whose noise is exactly what was accounted."""
         from seedscope.training.dpsgd import published_steps  # JAX
 
-        return published_steps(job, self.private_steps(), draws)
+        without = "a model with personal_budget cannot be published yet: leave it out, or publish without a filter."
+        require(not self.limits_people, without)
+        return published_steps(job, self.private_steps(job.examples), draws)
 
     def noisy_sums(self, examples: int) -> NoisySums:
         return NoisySums(
@@ -215,6 +241,8 @@ class DPSGD(StepMechanism):
             return Guarantee.none(self.relation, self.delta, reason)
         epsilon = float(dpsgd_epsilon(self.noise_over_norm, rate, self.steps, self.delta))
         by = "Rényi divergences of the sampled Gaussian mechanism, added over the steps"
+        if self.personal_budget < epsilon:
+            epsilon, by = self.personal_budget, f"{by} for each person, who is left out before they exceed a budget"
         by += "; the number of rows counts as public" if self.public_size is None else ""
         return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
 
@@ -285,6 +313,8 @@ class DPSGD(StepMechanism):
 
     def _no_losses(self) -> str:
         """Return why privacy losses cannot be recorded, empty where they can."""
+        if self.limits_people:
+            return "privacy losses are not known where people leave the sum; leave out personal_budget."
         if self.noise_multiplier == 0:
             return "privacy losses need noise_multiplier above 0, got 0: without noise every loss is infinite."
         if self.sampling != Poisson():

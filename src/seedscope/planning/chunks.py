@@ -74,6 +74,7 @@ def recorded_numbers(plan: Plan) -> int:
     kept = len(plan.norm_steps) + (len(plan.records.norms.orders) if plan.records.norms else 0)
     numbers += kept * (len(plan.watched.rows) if plan.watched else 0)
     numbers += 0 if plan.lossy is None else len(plan.lossy)
+    numbers += len(plan.data.base) if plan.mechanism.limits_people else 0
     return numbers + checkpoints * (0 if plan.traced is None else len(plan.traced))
 
 
@@ -94,6 +95,7 @@ def load_of(plan: Plan) -> Load:
     """Return what training one model of a plan deals with."""
     watched = plan.looks * (len(plan.watched.rows) if plan.watched else 0)
     watched += max(1, plan.mechanism.last_step) * (0 if plan.lossy is None else len(plan.lossy))
+    watched += plan.mechanism.last_step * len(plan.data.base) if plan.mechanism.limits_people else 0
     shape, classes = plan.data.features.shape[1:], plan.data.classes
     return Load(
         examples=len(plan.data.base),

@@ -386,6 +386,9 @@ def _check(plan: Plan) -> None:
         require(not nobody, "Norms(of='neighbours') needs Grid(neighbours=…) or people; there are none.")
         if plan.records.norms is not None and plan.records.norms.orders:
             _require_recordable(plan, "path_sums")
+    if plan.mechanism.limits_people:
+        added = plan.relation == "add_or_remove"
+        require(added, f"personal_budget is about add_or_remove, the grid is {plan.relation}; leave relation out.")
     if plan.traced is not None:
         _check_traces(plan, plan.traced)
     if plan.lossy is not None:

@@ -26,9 +26,9 @@ class Norms:
     `of` is a part of the data: "neighbours" (the rows that neighbouring data sets lack), "train" or "test", or a
     number: that many training rows, drawn from the root seed. They are recorded before every `every`-th step, or once
     an "epoch", from the initial state on, and after the last step. "float16" halves the space; it is rounded up, so
-    that what follows from the norms stays a bound. With `orders` no norms are kept but their path sums: each run's
-    sum over its steps of the step's Rényi divergence at these orders, so that everybody of a large data set, or a
-    hundred thousand runs, fit in memory.
+    that what follows from the norms stays a bound. With `orders` no norms are kept but their path sums: each run's sum
+    over its steps of the step's Rényi divergence at these orders, so that everybody of a large data set, or a hundred
+    thousand runs, fit in memory.
     """
 
     of: Literal["neighbours", "train", "test"] | int = "neighbours"

@@ -48,6 +48,8 @@ def variables(plan: Plan) -> list[Variable]:
         axes = ("seed", "neighbour", "init", "norm_step", "watched")
         found.append(_variable(plan, "gradient_norms", axes, plan.records.norms.precision))
         found.append(_variable(plan, "correct", axes, "float16"))  # 0 or 1; like everything else NaN until it is known
+    if plan.mechanism.limits_people:
+        found.append(_variable(plan, "spent_divergences", ("seed", "neighbour", "init", "spender"), "float32"))
     if plan.traced is not None:
         found.append(_variable(plan, "fisher_traces", ("seed", "neighbour", "init", "step", "traced"), "float32"))
     if plan.lossy is not None:
@@ -85,6 +87,7 @@ def coordinates(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
         **_watched(plan),
         **_traced(plan),
         **_lossy(plan),
+        **_spenders(plan),
     }
 
 
@@ -132,6 +135,13 @@ def _lossy(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
         "loser_row": ("loser", plan.lossy),
         "loser_person": ("loser", _person(plan, plan.data.base.take(plan.lossy))),
     }
+
+
+def _spenders(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
+    """Return the coordinates of what people have spent of their budgets: all rows that models are trained on."""
+    if not plan.mechanism.limits_people:
+        return {}
+    return {"spender_person": ("spender", _person(plan, plan.data.base))}
 
 
 def _people(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
@@ -192,6 +202,7 @@ def _variable(plan: Plan, name: str, axes: tuple[str, ...], dtype: str) -> Varia
         "norm_step": len(plan.norm_steps),
         "path_order": 0 if plan.records.norms is None else len(plan.records.norms.orders),
         "watched": 0 if plan.watched is None else len(plan.watched.rows),
+        "spender": len(plan.data.base),
         "traced": 0 if plan.traced is None else len(plan.traced),
         "loser": 0 if plan.lossy is None else len(plan.lossy),
     }

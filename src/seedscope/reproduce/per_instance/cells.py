@@ -28,7 +28,7 @@ class CellOutcome:
     """A cell's runs: clipped norms over C and correctness [run, state, point], some an epoch and after the last step.
 
     `contributions` [point, epoch] are those of Theorem 3.3 over the data-independent step's; `privacy` is of the whole
-    run; `batches` has what the mean rule needs, by stage.
+    run, `papers_divergences` [point, order] too, with the paper's Hölder constant; `batches` is for the mean rule.
     """
 
     cell: Cell
@@ -40,6 +40,7 @@ class CellOutcome:
     contributions: np.ndarray
     accuracy: float
     privacy: PerInstancePrivacy
+    papers_divergences: np.ndarray
     batches: dict[str, StageBatches]
 
     def shares(self, stage: str, order: float = ORDER) -> np.ndarray:
@@ -122,6 +123,9 @@ def study_cell(sweep: Sweep, cell: Cell, data: ss.Dataset, run: Run) -> CellOutc
         contributions=contribution_shares(training, norms, states[:-1]),
         accuracy=float(recorded["correct"].values[:, -1].mean(dtype=float)),
         privacy=per_instance_privacy(ensemble, orders=RUN_ORDERS),
+        papers_divergences=per_instance_privacy(
+            ensemble, orders=RUN_ORDERS, holder=default_holder(training.steps)
+        ).by_steps,
         batches=stage_batches(sweep, cell, data, ensemble),
     )
 

@@ -26,6 +26,7 @@ class PrivateSteps:
     rule: Rule
     clipping: Clipping
     public_size: int | None = None
+    budget: tuple[float, float] | None = None  # a person's: the order, and the divergence that they may spend
 
     def sampling_size(self, examples: int) -> int:
         """Return the number of rows by which the batch size is divided: the public one, or what there are."""
@@ -49,7 +50,8 @@ class PrivateSteps:
         """
         rate, scheduled = self.learning_rate, isinstance(self.learning_rate, Schedule)
         noise = 1.0 if self.noise_multiplier else 0.0
-        plain = replace(self, learning_rate=rate if scheduled else 1.0, noise_multiplier=noise, clipping_norm=1.0)
+        at_one = {"noise_multiplier": noise, "clipping_norm": 1.0, "budget": None}  # a budget is an argument too
+        plain = replace(self, learning_rate=rate if scheduled else 1.0, **at_one)  # type: ignore[arg-type]
         numbers = (1.0 if isinstance(rate, Schedule) else rate, self.noise_scale, self.clipping_norm)
         return plain, (np.float32(numbers[0]), float32_above(numbers[1]), -float32_above(-numbers[2]))
 

@@ -36,6 +36,7 @@ from seedscope.training.dpsgd.per_example import (
     layers_of,
     output_shapes,
 )
+from seedscope.training.dpsgd.personal_budgets import SPENT, Budget, Filter, budget_of
 from seedscope.training.dpsgd.privacy_losses import LossRecorder, NetworkLosses, Scales, Spare
 from seedscope.training.dpsgd.steps import PrivateSteps
 from seedscope.training.dpsgd.unit_losses import UnitLosses, with_ones
@@ -49,7 +50,7 @@ ROWS_ALONE = 16  # of a part, at most, where models take turns
 PEOPLE_AT_ONCE = 2048  # whose path sums under logistic regression are added up together
 NUMBERS_AT_ONCE = 1 << 16  # people × models whose privacy losses under logistic regression are worked on together
 Integer = jax.Array | np.uint32 | int  # that may be traced
-State = tuple[Parameters, Any, Any, Records, Any, Any]  # parameters, optimiser, draws ahead, norms, traces, losses
+State = tuple[Parameters, Any, Any, Records, Any, Any, Any]  # … optimiser, draws ahead, norms, traces, losses, spent
 
 
 class Lossy(NamedTuple):
@@ -125,6 +126,7 @@ def train_block(
     owners: jax.Array | None = None,
     lossy: Lossy | None = None,
     tables: jax.Array | None = None,
+    budget: Budget | None = None,
 ) -> Records:
     """Return the records of a block of models, trained side by side.
 
@@ -133,22 +135,25 @@ def train_block(
     [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores are recorded; people: blocks of (rows,
     labels) whose gradient norms are recorded; traced [example]: the rows whose Fisher traces are; owners [N+1]: whose
     each row is, where neighbours are persons; lossy: places and blocks of the rows whose privacy losses are recorded;
-    tables [order, bin]: of step divergences, where instead of people's norms their sums over the run are recorded.
+    tables [order, bin]: of step divergences, where instead of people's norms their sums over the run are recorded;
+    budget: what everybody may spend, where people have one.
     """
     rate = job.private.learning_rate
     rate = rate if isinstance(rate, Schedule) else dials.learning_rate
     optimizer = transformation(rate, job.private.momentum, job.private.steps)
     recorder, loser = _recorder(job, people, tables, dials), _loss_recorder(job, lossy, rows, labels)
+    purse = None if budget is None else _filter(job, budget, dials, len(rows) - 1)
     noise = Noise(job.network.init, keys, len(sizes)) if job.private.noise_multiplier else None
     data = Data(rows, labels, known_of_rows(job.network, rows, job.private.clipping.smooth), owners)
     batches = Cutter(drawn, sizes, job.room, spare=len(rows) - 1)
     later_parts = job.parts.needed(sizes)
 
     def step(t: jax.Array, state: State) -> State:
-        parameters, carried, ahead, norms, traces, losses = state
+        parameters, carried, ahead, norms, traces, losses, spent = state
         norms = recorder.record(norms, parameters, t)
+        spent, counted = (spent, None) if purse is None else purse.admitted(spent, parameters)
         batch = batches.at(t)
-        sums = batch_sum(job, dials, parameters, data, batch, later_parts[t], neighbours, probe_keys(keys, t))
+        sums = batch_sum(job, dials, parameters, data, batch, later_parts[t], neighbours, probe_keys(keys, t), counted)
         normals, ahead = noise.at(ahead, t) if noise else (None, ahead)
         if loser is not None:
             scales = Scales(dials.clipping_norm, dials.noise_scale)
@@ -156,7 +161,7 @@ def train_block(
         noisy = noisy_update(job, dials, sums.gradient, batch, rows.shape[0] - 1, neighbours, normals, owners)
         updates, carried = optimizer.update(noisy, carried)
         traces = jax.tree.map(jnp.add, traces, sums.traces)
-        return jax.tree.map(jnp.add, parameters, updates), carried, ahead, norms, traces, losses
+        return jax.tree.map(jnp.add, parameters, updates), carried, ahead, norms, traces, losses, spent
 
     def to_checkpoint(state: State, segment: jax.Array) -> tuple[State, Records]:
         state = jax.lax.fori_loop(segment[0], segment[1], step, state)
@@ -170,13 +175,20 @@ def train_block(
     traces = no_traces(job, parameters, rows)
     ahead = noise.empty() if noise else ()
     losses: Any = () if loser is None else loser.empty(parameters)
-    start = (parameters, optimizer.init(parameters), ahead, recorder.empty(parameters), traces, losses)
-    (parameters, _, _, norms, _, losses), records = jax.lax.scan(to_checkpoint, start, segments)
+    spent: Any = () if purse is None else purse.empty(parameters)
+    start = (parameters, optimizer.init(parameters), ahead, recorder.empty(parameters), traces, losses, spent)
+    (parameters, _, _, norms, _, losses, spent), records = jax.lax.scan(to_checkpoint, start, segments)
     kept: Records = jax.tree.map(lambda values: jnp.moveaxis(values, 0, 2), records)
     if probes is not None and not job.scores_at_checkpoints:
         kept |= observe(job.network, parameters, *probes)
     kept |= {} if loser is None else {"privacy_losses": loser.finished(losses, parameters)}
+    kept |= {} if purse is None else {SPENT: spent}
     return kept | recorder.finished(norms, parameters)
+
+
+def _filter(job: PrivateJob, budget: Budget, dials: Dials, examples: int) -> Filter:
+    """Return what keeps people within their budgets."""
+    return Filter(_Recorder(job, budget.blocks).norms_now, budget, dials.clipping_norm, examples)
 
 
 def _recorder(
@@ -211,16 +223,20 @@ def batch_sum(
     parts: jax.Array,
     neighbours: jax.Array,
     keys: jax.Array,
+    counted: jax.Array | None = None,
 ) -> Sums:
-    """Return the sums over a batch [seed, place] for every model; parts and keys (of traces' directions) [seed]."""
+    """Return the sums over a batch [seed, place] for every model; parts and keys (of traces' directions) [seed].
+
+    counted [seed, model, N+1]: 0 for rows that are left out, where people have budgets.
+    """
     completed, add = partial(with_spare, job, data), partial(part_sum, job, dials, len(data.rows))
 
     def side_by_side(part: jax.Array, number: Integer) -> Sums:
-        def of_seed(parameters: Parameters, part: jax.Array, key: jax.Array) -> Sums:
+        def of_seed(parameters: Parameters, part: jax.Array, key: jax.Array, counted: jax.Array | None) -> Sums:
             drawn = completed(drawn_examples(data, part), jax.random.fold_in(key, number))
-            return jax.vmap(partial(add, drawn))(parameters, neighbours)
+            return jax.vmap(partial(add, drawn))(parameters, neighbours, counted)
 
-        return jax.vmap(of_seed)(parameters, part, keys)
+        return jax.vmap(of_seed)(parameters, part, keys, counted)
 
     def alone(place: tuple[jax.Array, jax.Array]) -> Sums:
         seed, model = place
@@ -228,7 +244,7 @@ def batch_sum(
 
         def of_model(part: jax.Array, number: Integer) -> Sums:
             drawn = completed(drawn_examples(data, part), jax.random.fold_in(keys[seed], number))
-            return add(drawn, own, neighbours[model])
+            return add(drawn, own, neighbours[model], None if counted is None else counted[seed, model])
 
         return sum_of_parts(job.parts, parts[seed], of_model, batch[seed])
 
@@ -292,7 +308,13 @@ def _directions(job: PrivateJob, key: jax.Array, rows: jax.Array) -> jax.Array:
 
 
 def part_sum(
-    job: PrivateJob, dials: Dials, examples: int, drawn: Drawn, parameters: Parameters, neighbour: jax.Array
+    job: PrivateJob,
+    dials: Dials,
+    examples: int,
+    drawn: Drawn,
+    parameters: Parameters,
+    neighbour: jax.Array,
+    counted: jax.Array | None = None,
 ) -> Sums:
     """Return the sums over a part of a batch for one model; examples: N+1, the spare one counted.
 
@@ -304,6 +326,8 @@ def part_sum(
     weights = ((drawn.places != examples - 1) & ~lacking).astype(rows.dtype)
     if job.relation == "replace_one":
         weights = weights.at[-1].set(lacking.sum(dtype=weights.dtype))
+    if counted is not None:
+        weights = weights * take(counted, drawn.places)
     arguments = (job.network, parameters, rows, labels, weights, dials.clipping_norm)
     if drawn.directions is None:
         smooth = job.private.clipping.smooth
@@ -520,6 +544,7 @@ def train_dpsgd(
         noise_keys(root_seed if noise_seed is None else noise_seed, seeds), lacking, segments, probes,
         _blocks(people, _width(network, people, parts, path_orders)), traced, owners,
         _lossy(network, lossy, rows, labels, parts, models * len(seeds)), _path_tables(private, examples, path_orders),
+        _budget(network, private, rows, labels, parts),
     )  # fmt: skip
     shape = (len(seeds), len(neighbours), len(inits))
     kept = {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}
@@ -543,6 +568,18 @@ def _width(network: Network, people: People | None, parts: Parts, path_orders: t
     """Return how many people are looked at together: all of them where their path sums under one unit are added up."""
     unit = bool(path_orders) and has_one_unit(jax.eval_shape(network.init, jax.random.key(0)))
     return min(len(people.rows), PEOPLE_AT_ONCE) if people is not None and unit else parts.first
+
+
+def _budget(
+    network: Network, private: PrivateSteps, rows: np.ndarray, labels: np.ndarray, parts: Parts
+) -> Budget | None:
+    """Return what everybody may spend, and their rows in blocks; None where people have no budget."""
+    if private.budget is None:
+        return None
+    people = People(rows[:-1], labels[:-1], 1)
+    blocks = _blocks(people, _width(network, people, parts, (private.budget[0],)))
+    rate = private.batch_size / private.sampling_size(len(rows) - 1)
+    return budget_of(*private.budget, private.noise_multiplier, rate, private.steps, blocks)
 
 
 def dpsgd_trainer(job: Job, private: PrivateSteps) -> ChunkTrainer:
