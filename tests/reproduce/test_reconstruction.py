@@ -4,6 +4,7 @@ import base64
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +47,35 @@ def test_pictures_become_a_drawing(tmp_path: Path) -> None:
     assert "white" in drawn
 
 
+def test_the_texts_examples_are_the_papers() -> None:
+    error, years, narrow = study.text_examples()
+    assert error.ours == pytest.approx(391.3, abs=0.05)
+    assert error.paper == 391
+    assert int(years.ours) == years.paper == 19
+    assert narrow.ours == pytest.approx(0.25, rel=1e-3)
+    assert narrow.paper == 0.25
+
+
+def test_the_gallery_shows_records_above_their_reconstructions(tmp_path: Path) -> None:
+    found = study.run("small", ["digits"], tmp_path, None, True)
+    assert list(found.charts) == ["gallery-digits"]
+    found.charts["gallery-digits"].save(str(tmp_path / "gallery.svg"))
+    drawn = (tmp_path / "gallery.svg").read_text(encoding="utf-8")
+    assert drawn.count("<image ") == 12 * 5
+    errors = [
+        float(one["caption"].split()[1]) for one in _values(found.charts["gallery-digits"]) if "error" in one["caption"]
+    ]
+    most, least = np.reshape(errors, (4, 2, 6)).mean(axis=2).T
+    assert np.all(most[:3] < least[:3] / 100)  # the exposed are reconstructed better, until noise drowns everybody
+    assert np.all(np.diff(most) > 0)
+
+
+def _values(chart: Any) -> list[dict[str, Any]]:
+    """The rows of a chart's data."""
+    rows: list[dict[str, Any]] = next(iter(chart.to_dict()["datasets"].values()))
+    return rows
+
+
 def test_another_data_set_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SeedscopeError, match="unknown data set of this study"):
         study.run("small", ["adult"], tmp_path, None, True)
@@ -70,7 +100,7 @@ def test_networks_train_once_and_draw_their_trade_off(tmp_path: Path, monkeypatc
     sweep = networks.Sweep("mnist", 30, 4, 6, (2, 4), (5.0,), (2.0,), (0.1,), 2)
     monkeypatch.setitem(networks.SWEEPS, ("mnist", "small"), sweep)
     part = study.study_trade_off("small", tmp_path, 1, True)
-    assert len(part.comparisons) == 6 + 2 * 9
+    assert len(part.comparisons) == 8 + 2 * 11
     again = study.study_trade_off("small", tmp_path, 1, True)
     assert [one.ours for one in again.comparisons] == pytest.approx([one.ours for one in part.comparisons], nan_ok=True)
     bounds = {one.quantity: one.ours for one in part.comparisons if one.setting.startswith("σ=5, C=2, ρ=0.1, T=4")}
@@ -79,6 +109,9 @@ def test_networks_train_once_and_draw_their_trade_off(tmp_path: Path, monkeypatc
     for record in ("worst", "median"):
         printed, corrected = (bounds[f"error bound: dFIL of the {record} record, {one}"] for one in WAYS)
         assert printed * 4 * kappas[0] == pytest.approx(corrected * kappas[1])  # 1/σ² as printed, 1/(σC)² corrected
+        coded = bounds[f"error bound: dFIL of the {record} record, authors' code"]
+        code = rc.amplification_estimate(5.0, 0.2, 1e-9, "subset", classical=True)
+        assert coded * code == pytest.approx(corrected * kappas[1])  # the same division by C, another κ
     part.charts["figure-5-trade-off"].save(str(tmp_path / "five.svg"))
     last = list(networks.network_outcomes(sweep, tmp_path, 1, True))[-1]
     sample_chart(last, sweep).save(str(tmp_path / "six.svg"))

@@ -18,6 +18,7 @@ import seedscope as ss
 from seedscope.core import unknown_name
 from seedscope.reproduce.comparison import Comparison, Study, paper_numbers
 from seedscope.reproduce.reconstruction import figures, network_figures
+from seedscope.reproduce.reconstruction.gallery import digits_gallery, gallery_chart
 from seedscope.reproduce.reconstruction.linear import ATTACKED_NOISE, L2, NOISE, LinearOutcome, linear_outcome
 from seedscope.reproduce.reconstruction.networks import SWEEPS, NetworkOutcome, network_outcomes
 
@@ -25,9 +26,9 @@ TRIALS = {"small": 1000, "paper": 10_000}
 PUBLISHED = {
     (row["place"], row["setting"], row["quantity"]): float(row["value"]) for row in paper_numbers("reconstruction")
 }
-LINEAR, DATA = "mnist 0/1", ("mnist", "cifar10-small")
+LINEAR, DATA = "mnist 0/1", ("digits", "mnist", "cifar10-small")
 NOT_A_SQUARE = "the paper has neither the square nor R, the largest norm of a row"
-SHORT = "20,000 rows, 30 steps, 8 settings; the paper: all rows, up to 5,000 steps, 432 settings"
+SHORT = "20,000 rows, up to 140 steps, 8 settings, 2 runs each; the paper: all rows, up to 5,000 steps, 432 settings"
 OWN_NORM = "R is taken from the data"
 
 
@@ -45,7 +46,8 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     Args:
         scale: "small" (1,000 trials of the attack, eight short settings of the network) or "paper" (10,000 trials, the
             paper's whole grid, ten runs each: weeks on two cores; it goes on where it was stopped).
-        data: only these of "mnist" (Figures 2–5) and "cifar10-small" (Figure 6).
+        data: only these of "digits" (a gallery of reconstructions, nothing to download), "mnist" (Figures 2–5 and a
+            gallery) and "cifar10-small" (Figure 6).
         out: the folder for the networks' stores.
         jobs: processes that train networks; default one for each core.
         quiet: show no progress.
@@ -53,7 +55,9 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     for name in data or ():
         if name not in DATA:
             raise unknown_name("data set of this study", name, DATA)
-    work: dict[str, Callable[[], Part]] = {}
+    work: dict[str, Callable[[], Part]] = {"the text's examples": lambda: Part(tuple(text_examples()))}
+    if data is None or "digits" in data:
+        work["gallery of digits"] = lambda: Part(charts={"gallery-digits": digits_gallery()})
     if data is None or "mnist" in data:
         work["logistic regression"] = lambda: study_linear(TRIALS[scale])
         work["network on mnist"] = lambda: study_trade_off(scale, out, jobs, quiet)
@@ -69,6 +73,25 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     return Study("reconstruction", scale, comparisons, charts, seconds)
 
 
+def text_examples() -> list[Comparison]:
+    """Return the numbers of the paper's text: an age at ε = 2, and how tight Theorem 1 is for narrow ranges."""
+    error = float(ss.reconstruction.rdp_error_lower(2.0, 100.0))
+    width = 0.01  # z + N(0, 1) on [0, M] has ε₂ = M², and the guess z + noise is unbiased with error 1
+    narrow = float(ss.reconstruction.rdp_error_lower(width**2, width))
+    rows = {
+        "least squared error of an age in [0, 100]": (error, ""),
+        "the same as ± years": (error**0.5, "the paper rounds down"),
+        "bound over true error of a Gaussian guess, range → 0": (
+            narrow,
+            "a factor of 4: the range's half is what counts",
+        ),
+    }
+    return [
+        Comparison("BR §4", "text", "ε=2", name, value, PUBLISHED.get(("BR §4", "ε=2", name)), note)
+        for name, (value, note) in rows.items()
+    ]
+
+
 def study_linear(trials: int) -> Part:
     """Return Figures 2–4."""
     outcome = linear_outcome(trials)
@@ -76,6 +99,7 @@ def study_linear(trials: int) -> Part:
         "figure-2-bounds": figures.histogram_chart(outcome, printed_bound(outcome)),
         "figure-3-attack": figures.attack_chart(outcome),
         "figure-4-reconstructions": figures.reconstruction_chart(outcome),
+        "gallery-mnist": gallery_chart(outcome.digits.features, outcome.digits.labels, (28, 28)),
     }
     return Part((*figure_2(outcome), *figure_3(outcome), *figure_4(outcome)), charts)
 
@@ -128,6 +152,7 @@ def figure_2(outcome: LinearOutcome) -> list[Comparison]:
     rows = {
         "test accuracy %": (outcome.accuracy, "mean of ten noisy models"),
         "ε₂ as printed: 2/(nλσ)": (printed, NOT_A_SQUARE),
+        "ε₂ of the authors' code: (2/(nλσ))²": (printed**2, "their code has the square, their text has not"),
         "ε₂, corrected": (corrected, f"(2R/(nλσ))², {OWN_NORM}"),
         "error bound from ε₂ as printed": (printed_bound(outcome), ""),
         "error bound from ε₂, corrected": (float(ss.reconstruction.rdp_error_lower(corrected, 1.0)), "vacuous"),

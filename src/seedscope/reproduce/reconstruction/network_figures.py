@@ -13,7 +13,9 @@ from seedscope.reproduce.reconstruction.networks import NetworkOutcome, Sweep, f
 from seedscope.reproduce.reconstruction.pictures import picture_rows
 
 SHOWN = 8
-COLOURS = ["#9db7dd", "#2f5597", "#f0a8a8", "#b02024", "#f6c99a", "#d9730d"]  # pale: as printed; full: corrected
+COLOURS = [  # pale: as printed, grey: the authors' code, full: corrected
+    "#9db7dd", "#2f5597", "#f0a8a8", "#b8a0a0", "#b02024", "#f6c99a", "#c4b29c", "#d9730d",
+]  # fmt: skip
 FLOOR = 1e-12  # bounds below are drawn there: they say nothing
 
 
