@@ -105,7 +105,7 @@ def test_version() -> None:
         (["train", "--steps", "-3"], "steps must be"),
         (["train", "--learning-rate", "nan"], "learning_rate must be a finite number above 0"),
         (["train", "--checkpoints", "a"], "checkpoints must be"),
-        (["train", "--checkpoints", "1,5000"], "checkpoints must be steps from 1 to 1000"),
+        (["train", "--checkpoints", "1,5000"], "checkpoints must be steps from 0 (the initial point) to 1000"),
         (["train", "--init", "random"], "init must be"),
         (["train", "--relation", "other"], "relation must be"),
         (["train", "--model", "resnet"], "unknown model"),

@@ -60,7 +60,7 @@ def test_it_is_audited_and_reported_in_its_own_words(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "report" / "report.json").read_text())
     assert report["audited"]["mechanism"] == MECHANISM.words()
     assert report["levels"][0]["epsilon"] == 2.0
-    assert any(one is not None for one in report["people"]["levels"][0]["reconstruction"])
+    assert report["levels"][0]["reconstruction"] is not None
     assert MECHANISM.words() in (tmp_path / "report" / "report.html").read_text()
 
 

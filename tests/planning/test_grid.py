@@ -104,7 +104,7 @@ def test_a_grid_that_cannot_be_is_refused(arguments: dict[str, Any], sentence: s
         Grid(**arguments)
 
 
-@pytest.mark.parametrize("checkpoints", [0, -2, [0], [101], [-1]])
+@pytest.mark.parametrize("checkpoints", [0, -2, [101], [-1]])
 def test_checkpoints_outside_the_training_are_refused(checkpoints: int | list[int]) -> None:
     with pytest.raises(SeedscopeError, match="checkpoints must be"):
         Grid(checkpoints=checkpoints).steps(100)

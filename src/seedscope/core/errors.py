@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from numbers import Real
 from os import PathLike
 from typing import Any
 
@@ -61,10 +62,11 @@ def require_numbers(name: str, value: ArrayLike) -> np.ndarray:
     """Return the value as an array of floats, or raise where it is none of numbers: texts are not."""
     try:
         array = np.asarray(value)
-        if array.dtype.kind in "USO":
+        huge = array.dtype.kind == "O" and all(isinstance(one, Real) for one in array.ravel())  # Python's own integers
+        if array.dtype.kind in "USO" and not huge:
             raise TypeError
         return array.astype(float, copy=False)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SeedscopeError(f"{name} must be a number, got {_shown(value)}.") from None
 
 

@@ -65,8 +65,10 @@ def mu_lower(
 
 @dataclass(frozen=True)
 class CurveTest:
-    """An attack's rates against a claimed trade-off curve: at least this many members found, with at most so many
-    others accused, where the curve allows `allowed`.
+    """An attack's rates against a claimed trade-off curve.
+
+    At least `true_positive_lower` of the members are found while at most `false_positive_upper` of the others are
+    accused, where the curve allows `allowed`.
     """
 
     true_positive_lower: float
@@ -92,7 +94,7 @@ def curve_test(
     >>> from seedscope.accounting import trade_off
     >>> found = curve_test(50, 50, 0, 50, trade_off(mu=2.0), confidence=0.95)
     >>> round(found.true_positive_lower, 3), round(found.allowed, 3), found.exceeded
-    (0.929, 0.537, True)
+    (0.929, 0.703, True)
     """
     require_probability("confidence", confidence)
     lower, upper = _rate_bounds(true_positives, members, false_positives, nonmembers, confidence)
