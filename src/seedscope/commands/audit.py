@@ -84,6 +84,9 @@ def audit(
     fail_if: policy_options.FailIf = None,
     junit: policy_options.JUnit = None,
     sarif: policy_options.Sarif = None,
+    about: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Also write a sheet to print for this person; repeatable.")
+    ] = None,
     public: Annotated[bool, typer.Option("--public", help="Write only what does not depend on the data.")] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write individuals.parquet too.")] = False,
@@ -104,11 +107,13 @@ def audit(
       seedscope audit patients.csv --target outcome --group sex --estimator my_module:pipeline
       seedscope audit --scores predictions.npz
       seedscope audit --config audit.toml --log-json
+      seedscope audit patients.csv --target outcome --id record --about 000017
       seedscope audit patients.csv --target outcome --sensitive smoker --sensitive age
       seedscope audit patients.csv --target outcome --policy policy.toml --fail-if "advantage>0.1" --junit verdict.xml
     """
     from seedscope.report import claim_folder  # start-up
 
+    require(not (public and about), "--about is about one person, which a --public report must not be; leave one out.")
     judging = policy_options.Judging(policy, fail_if or (), junit, sarif)
     judging.rules()  # a mistake in them must not be found after long work
     unknown = "--sensitive needs a mechanism whose released models have a known density"
@@ -139,7 +144,7 @@ def audit(
             as_json,
         )
         own = replace(own, policy=judging.rules(), configuration=as_toml(context))
-        return _finish(own, own.save(out, public, parquet), show, as_json, judging, public)
+        return _finish(own, _saved(own, out, public, parquet, about), show, as_json, judging, public)
     table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
     given = mechanism_options.MechanismOptions(
         learning_rate,
@@ -170,7 +175,14 @@ def audit(
         ]
     found = _examined(trained, table, judging, tuple(sensitive or ()), candidates)
     found = replace(found, configuration=as_toml(context))
-    return _finish(found, found.save(out, public, parquet), show, as_json, judging, public)
+    return _finish(found, _saved(found, out, public, parquet, about), show, as_json, judging, public)
+
+
+def _saved(found: Audit, out: Path, public: bool, parquet: bool, about: list[str] | None) -> list[Path]:
+    """Write the report, and a sheet for everybody asked about; return what was written, the page first."""
+    from seedscope.report import write_sheet  # start-up
+
+    return [*found.save(out, public, parquet), *(write_sheet(out, person) for person in about or ())]
 
 
 def _finish_scores(

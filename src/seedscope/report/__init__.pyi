@@ -16,3 +16,4 @@ from .pipelines import sarif as sarif
 from .pipelines import write_for_pipelines as write_for_pipelines
 from .schema import check_report as check_report
 from .schema import read_report as read_report
+from .sheet import write_sheet as write_sheet

@@ -17,11 +17,11 @@ from seedscope.report.individuals import dictionary_csv, individuals_csv, indivi
 if TYPE_CHECKING:
     import pandas as pd
 
-PAGE_NAME, TABLE_NAME, CHARTS_NAME = "report.html", "individuals.csv", "charts"
+PAGE_NAME, TABLE_NAME, CHARTS_NAME, SHEETS_NAME = "report.html", "individuals.csv", "charts", "sheets"
 DICTIONARY_NAME, PARQUET_NAME = "dictionary.csv", "individuals.parquet"
 MARK = ".seedscope"
 MARK_TEXT = "Seedscope may replace report.html, report.json and individuals.csv in this folder.\n"
-OWN = (PAGE_NAME, schema.JSON_NAME, TABLE_NAME, DICTIONARY_NAME, PARQUET_NAME, CHARTS_NAME, MARK)
+OWN = (PAGE_NAME, schema.JSON_NAME, TABLE_NAME, DICTIONARY_NAME, PARQUET_NAME, CHARTS_NAME, SHEETS_NAME, MARK)
 LEFTOVERS = (".writing-", *(f".{name}." for name in OWN))  # of a run that was killed
 IMMOVABLE = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
 SIGN = b'<meta name="generator" content="Seedscope'
