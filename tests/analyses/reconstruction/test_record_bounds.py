@@ -224,6 +224,7 @@ def test_categories_are_known_from_their_encoder_also_after_rows_are_scaled() ->
     found = bounds_of(data, ss.ObjectivePerturbation(1.0))
     assert found.features == ("age",)
     assert "2 of 3 features left out: categories" in found.note
+    assert "units are not the columns' own" in found.note
     with pytest.raises(SeedscopeError, match="feature 'sex=f' is a category"):
         bounds_of(data, ss.ObjectivePerturbation(1.0), private=["sex=f"])
 

@@ -195,7 +195,7 @@ def record_bounds(
     by_columns = data.features.ndim == 2 and data.norm_bound is None  # else all features are of one kind
     units = np.where(spreads > 0, spreads, 1.0) if by_columns else np.ones(len(columns))
     names = tuple(data.feature_names[j] for j in columns)
-    said = "; ".join([*notes, *left_out])
+    said = "; ".join([*notes, *left_out, *_prepared(data)])
     return RecordBounds(data.base.ids, names, exact, spreads, units, kind, said, information, steps)
 
 
@@ -390,6 +390,14 @@ def _learned(conditions: Conditions) -> list[str]:
     """Return the condition that preprocessing learned from the data puts on a proof."""
     learned = conditions.learned
     return [f"proved only if {' and '.join(learned)} were public"] if learned else []
+
+
+def _prepared(data: Dataset) -> list[str]:
+    """Return that features are not in their original units, where whole rows were scaled."""
+    encoded = [j for one in category_columns(data) if not one.values for j in one.columns]
+    if not encoded or np.isin(data.base.features[:, encoded], (0, 1)).all():
+        return []
+    return ["features as the data set prepares them: rows were scaled, so units are not the columns' own"]
 
 
 def _flat(features: Any) -> np.ndarray:
