@@ -71,3 +71,16 @@ def test_a_cluster_without_its_extra_says_how_to_install_it(monkeypatch: pytest.
         options.on_cluster("tcp://127.0.0.1:1", None),
     ):
         pass
+
+
+def test_losses_that_are_asked_for_are_in_the_store_and_bad_ones_are_a_mistake(tmp_path: Path) -> None:
+    command = ["train", "breast-cancer", "--mechanism", "objective", "--epsilon", "2", "--seeds", "20", "--jobs", "1"]
+    done = run(*command, "--losses", "7", "--store", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    assert Ensemble.open(tmp_path / "run").dataset["privacy_losses"].sizes["loser"] == 7
+    for wrong, words in (("everyone", "a number of training rows"), ("0", "a number of training rows")):
+        found = run(*command, "--losses", wrong, "--store", str(tmp_path / "other"))
+        assert (found.returncode, words in found.stderr) == (2, True)
+    plain = run("train", "breast-cancer", "--seeds", "2", "--losses", "train", "--store", str(tmp_path / "third"))
+    assert plain.returncode == 2
+    assert "SGD has none" in plain.stderr

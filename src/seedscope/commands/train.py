@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +35,10 @@ NormsEvery = Annotated[str, typer.Option(help="How often norms are recorded: a n
 NormsOrders = Annotated[
     str | None,
     typer.Option(help="Keep no norms but sums of step divergences at Rényi orders like 1.5,2,4: for many runs."),
+]
+LossesOf = Annotated[
+    str | None,
+    typer.Option("--losses", help="Record privacy losses: of train, of neighbours, or of this many training rows."),
 ]
 Store = Annotated[
     Path | None, typer.Option(help="The folder to keep models in; default: one in runs, named by what is trained.")
@@ -78,6 +83,7 @@ def train(
     norms: NormsOf = None,
     norms_every: NormsEvery = "1",
     norms_orders: NormsOrders = None,
+    losses: LossesOf = None,
     seed: options.Seed = 0,
     store: Store = None,
     jobs: options.Jobs = None,
@@ -98,13 +104,14 @@ def train(
       seedscope train patients.csv --target outcome --group sex --mechanism objective --epsilon 1 --seeds 5000
       seedscope train breast-cancer --mechanism dpsgd --epsilon 2 --epochs 30 --clip 0.5 --neighbours 20
       seedscope train breast-cancer --mechanism dpsgd --epsilon 2 --norms train --store runs/for-unlearn
+      seedscope train breast-cancer --mechanism dpsgd --epsilon 2 --seeds 400 --losses train
       seedscope train breast-cancer --mechanism objective --epsilon 1 --until-error 0.05 --confidence 0.95
     """
     from seedscope.planning import Grid  # start-up
 
     check_until(until_error, seeds, max_seeds)
-    records = norm_records(norms, norms_every, norms_orders)
-    require(until_error is None or records is None, "--norms goes with --seeds; leave --until-error out.")
+    records = with_losses(norm_records(norms, norms_every, norms_orders), losses)
+    require(until_error is None or records is None, "--norms and --losses go with --seeds; leave --until-error out.")
     table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
     chosen = mechanism_options.MechanismOptions(
         learning_rate,
@@ -222,6 +229,15 @@ def norm_records(of: str | None, every: str, orders: str | None = None) -> Any:
     require(known, f"--norms-every must be a number of steps or 'epoch', got {every!r}.")
     often: Any = "epoch" if every == "epoch" else int(every)
     return Records(norms=Norms(of, often, orders=_orders(orders)))  # type: ignore[arg-type]
+
+
+def with_losses(records: Any, of: str | None) -> Any:
+    """Return the records with people's privacy losses, where they are asked for."""
+    from seedscope.planning import Records  # start-up
+
+    if of is None:
+        return records
+    return replace(records or Records(), losses_of=int(of) if of.isdigit() else of)
 
 
 def _orders(written: str | None) -> tuple[float, ...]:
