@@ -9,7 +9,17 @@ from scipy import integrate
 from scipy.stats import norm
 
 from seedscope import DPSGD, Conditions, ObjectivePerturbation, OutputPerturbation, SeedscopeError, accounting
-from seedscope.accounting import Risk, TradeOff, dpsgd_noise_for_risk, pld_epsilon, trade_off
+from seedscope.accounting import (
+    DEFAULT_ORDERS,
+    Risk,
+    TradeOff,
+    dpsgd_noise_for_risk,
+    path_epsilon,
+    pld_epsilon,
+    rdp_to_epsilon,
+    sampled_gaussian_rdp,
+    trade_off,
+)
 
 RATES = np.array([0.0, 1e-4, 1e-3, 0.01, 0.1, 0.3, 0.7, 0.99, 1.0])
 CURVES: dict[str, TradeOff] = {
@@ -145,3 +155,25 @@ def test_a_curve_as_json_has_what_a_report_shows() -> None:
 def test_a_mistake_is_named(call: Callable[..., Any], words: str) -> None:
     with pytest.raises(SeedscopeError, match=words):
         call()
+
+
+class TestPathEpsilon:
+    def test_equal_norms_are_the_steps_of_a_larger_noise(self) -> None:
+        assert path_epsilon(np.full(200, 1.0), 1.2, 0.05, 1e-5) == pytest.approx(pld_epsilon(1.2, 0.05, 200, 1e-5))
+        assert path_epsilon(np.full(200, 0.5), 1.2, 0.05, 1e-5) == pytest.approx(
+            pld_epsilon(2.4, 0.05, 200, 1e-5), rel=1e-3
+        )
+
+    def test_a_mixed_path_lies_between_and_below_the_renyi_sum(self) -> None:
+        s = np.repeat([0.25, 0.5, 1.0], [100, 60, 40])
+        found = path_epsilon(s, 1.2, 0.05, 1e-5)
+        orders = np.array(DEFAULT_ORDERS)
+        rdp = sum(n * sampled_gaussian_rdp(v, 1.2, 0.05, orders) for v, n in ((0.25, 100), (0.5, 60), (1.0, 40)))
+        assert pld_epsilon(1.2, 0.05, 40, 1e-5) <= found <= float(rdp_to_epsilon(rdp, orders, 1e-5))
+        assert found <= pld_epsilon(1.2, 0.05, 200, 1e-5)
+        assert path_epsilon(s[::-1], 1.2, 0.05, 1e-5) == pytest.approx(found)
+
+    def test_somebody_without_influence_loses_nothing(self) -> None:
+        assert path_epsilon(np.zeros(10), 1.0, 0.1, 1e-5) == 0.0
+        with pytest.raises(SeedscopeError, match=r"must be in \[0, 1\]"):
+            path_epsilon([1.5], 1.0, 0.1, 1e-5)

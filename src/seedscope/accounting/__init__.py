@@ -35,7 +35,7 @@ from seedscope.accounting.norm_bins import ABOVE, BINS, SHIFT, TOP, bin_edges, b
 from seedscope.accounting.order_two import SMOOTH_CLIPPING_BOUND, dpsgd_rdp, gaussian_rdp, pure_epsilon_rdp
 from seedscope.accounting.risk import Risk, dpsgd_noise_for_risk
 from seedscope.accounting.sampled_gaussian import FractionalOrders, sampled_gaussian_rdp
-from seedscope.accounting.trade_off import TradeOff, pld_epsilon, trade_off
+from seedscope.accounting.trade_off import TradeOff, path_epsilon, pld_epsilon, trade_off
 
 __all__ = [
     "ABOVE",
@@ -68,6 +68,7 @@ __all__ = [
     "gaussian_rdp",
     "gaussian_true_positive_rate",
     "membership_advantage",
+    "path_epsilon",
     "personal_budget",
     "plain_meanings",
     "pld_epsilon",

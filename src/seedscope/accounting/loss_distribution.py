@@ -78,6 +78,38 @@ def sampled_gaussian_rates(noise_multiplier: float, sampling_probability: float,
     return Rates(np.append(false, 1.0), np.append(np.minimum(true + slack(steps), 1.0), 1.0))
 
 
+def varying_rates(noise_multipliers: np.ndarray, counts: np.ndarray, sampling_probability: float) -> Rates:
+    """Return the corners of the best attack on steps of several noises, each as often as it counts, 0 < q < 1.
+
+    In units of a person's own norm s at a step the noise is σ/s; steps of one noise are composed together, then all.
+
+    >>> same = varying_rates(np.array([1.0, 1.0]), np.array([400, 600]), 0.01)
+    >>> float(same.at(0.01).round(4))
+    0.0291
+    """
+    require_probability("sampling_probability", sampling_probability)
+    steps = [_Step(float(noise), sampling_probability) for noise in noise_multipliers]
+    total = int(counts.sum())
+    width = max(_cell_width(step, total) for step in steps)
+    grids = [_loss_masses(step, width, _LOG_TAIL + np.log(total)) for step in steps]
+    ranges = [_range_of_sum(masses, int(n)) for (masses, _), n in zip(grids, counts, strict=True)]
+    low, high = (sum(ends) for ends in zip(*ranges, strict=True))
+    count = 1 << (high - low).bit_length()
+    if count > _LONGEST:
+        return NOTHING
+    waves = np.ones(count // 2 + 1, complex)
+    for (masses, _), n in zip(grids, counts, strict=True):
+        waves *= np.fft.rfft(np.bincount(np.arange(len(masses)) % count, weights=masses, minlength=count)) ** n
+    p = np.maximum(np.fft.irfft(waves, count), 0.0)
+    descending = (low + np.arange(count))[::-1]
+    p = p[descending % count]
+    with np.errstate(over="ignore", under="ignore"):
+        q = np.cumsum(p * np.exp(-(total * steps[0].least_loss + width * descending)))
+    lost = sum(int(n) * beyond for (_, beyond), n in zip(grids, counts, strict=True)) + slack(total)
+    false, true = np.concatenate([[0.0], np.minimum(q, 1.0)]), np.concatenate([[0.0], np.cumsum(p)]) + lost
+    return Rates(np.append(false, 1.0), np.append(np.minimum(true, 1.0), 1.0))
+
+
 def slack(steps: int) -> float:
     """Return more than all rounding of a convolution: a coefficient's relative error grows with its power.
 

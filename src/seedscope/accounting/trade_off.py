@@ -25,7 +25,13 @@ from seedscope.accounting.attacks import (
 )
 from seedscope.accounting.conversions import DEFAULT_ORDERS, rdp_to_epsilon
 from seedscope.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from seedscope.accounting.loss_distribution import NEGLIGIBLE, Rates, sampled_gaussian_rates, total_variation
+from seedscope.accounting.loss_distribution import (
+    NEGLIGIBLE,
+    Rates,
+    sampled_gaussian_rates,
+    total_variation,
+    varying_rates,
+)
 from seedscope.accounting.sampled_gaussian import sampled_gaussian_rdp
 from seedscope.core import (
     Kind,
@@ -41,6 +47,7 @@ from seedscope.core import (
 LEAST_RATE = 1e-6  # of the error rates at which μ is about: below it a curve's tail says nothing of practice
 REPORTED_RATES = (0.001, 0.01, 0.1)
 DRAWN_RATES = np.concatenate([[0.0], np.geomspace(1e-4, 0.1, 25), np.linspace(0.1, 1.0, 19)[1:]])
+NORM_LEVELS = 32  # a path's norms are rounded up to multiples of the clipping norm's 32nd part
 _ROUNDING = 1e-12
 _FINE = 1e-5  # to which μ is searched
 
@@ -305,6 +312,31 @@ def pld_epsilon(noise_multiplier: float, sampling_probability: float, steps: int
         return 0.0
     bound = _exact_dpsgd(noise_multiplier, sampling_probability, steps)
     return float(bound.epsilon(np.asarray(delta)))
+
+
+def path_epsilon(sensitivities: ArrayLike, noise_multiplier: float, sampling_probability: float, delta: float) -> float:
+    """Return the epsilon at delta of steps in which a person's norm is s of the clipping norm, one after another.
+
+    By the privacy-loss distribution, norms rounded up to multiples of 1/32. For norms that are known before training it
+    is an upper bound. For those of one run it is *this run's*, output-specific: what would hold had they been known.
+
+    >>> whole, half = (path_epsilon(np.full(1000, s), 1.0, 0.01, 1e-5) for s in (1.0, 0.5))
+    >>> round(whole, 2), round(half, 2)
+    (1.83, 0.62)
+
+    Yu et al. 2023, "Individual privacy accounting for DP-SGD" (output-specific), by loss distributions.
+    """
+    require_positive("noise_multiplier", noise_multiplier)
+    require_probability("sampling_probability", sampling_probability)
+    require_probability("delta", delta)
+    s = np.asarray(sensitivities, float)
+    require(s.ndim == 1 and s.size > 0 and np.all((s >= 0) & (s <= 1 + 1e-9)), "sensitivities must be in [0, 1].")
+    rounded = np.ceil(NORM_LEVELS * np.minimum(s, 1.0)).astype(int)
+    levels, counts = np.unique(rounded[rounded > 0], return_counts=True)
+    if len(levels) == 0:
+        return 0.0
+    rates = varying_rates(noise_multiplier * NORM_LEVELS / levels, counts, sampling_probability)
+    return float(LossDistribution(rates).epsilon(np.asarray(delta)))
 
 
 def _regions(epsilon: ArrayLike, delta: ArrayLike) -> Regions:

@@ -20,7 +20,7 @@ from seedscope import (
     per_instance,
     train,
 )
-from seedscope.accounting import dpsgd_epsilon, pld_epsilon, rdp_to_epsilon
+from seedscope.accounting import dpsgd_epsilon, path_epsilon, pld_epsilon, rdp_to_epsilon
 from seedscope.analyses.per_instance.paths import PATH_ORDERS
 from seedscope.commands.account import account_for, least_noise
 from seedscope.commands.unlearn import summarise
@@ -264,3 +264,11 @@ def test_path_sums_are_refused_where_steps_have_no_known_divergence(mechanism: D
 def test_orders_of_path_sums_must_rise() -> None:
     with pytest.raises(SeedscopeError, match="orders must be rising"):
         Norms(orders=(2.0, 1.5))
+
+
+def test_a_runs_own_epsilon_is_that_of_its_path(ensemble: Ensemble) -> None:
+    found = per_instance.run_epsilon(ensemble, place=1, run=2)
+    norms = ensemble.dataset["gradient_norms"].values[2, 0, 0, :-1, 1]
+    assert float(found) == pytest.approx(path_epsilon(np.minimum(norms / 0.5, 1.0), 1.5, 0.2, 1e-5))
+    assert (found.kind, found.note) == ("estimate", "this run's, output-specific")
+    assert float(found) <= pld_epsilon(1.5, 0.2, 30, 1e-5) * (1 + 1e-9)

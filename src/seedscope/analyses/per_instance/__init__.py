@@ -29,6 +29,7 @@ from seedscope.analyses.per_instance.from_ensemble import (
     Training,
     contribution_shares,
     per_instance_privacy,
+    run_epsilon,
     step_shares,
     training_of,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "paths_rdp",
     "paths_rdp_upper",
     "per_instance_privacy",
+    "run_epsilon",
     "runs_needed",
     "statistical_contributions",
     "step_epsilon",

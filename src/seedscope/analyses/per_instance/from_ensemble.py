@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.accounting import dpsgd_epsilon, pld_epsilon, rdp_to_epsilon, sampled_gaussian_rdp
+from seedscope.accounting import dpsgd_epsilon, path_epsilon, pld_epsilon, rdp_to_epsilon, sampled_gaussian_rdp
 from seedscope.analyses.per_instance.composition import default_holder, expected_contributions
 from seedscope.analyses.per_instance.everybody import everybodys_rdp, path_sums
 from seedscope.analyses.per_instance.meaning import membership_advantage, memorisation, true_positive_rate
@@ -231,6 +231,21 @@ def contribution_shares(
         steps_before_last=training.steps - 1 - steps,
     )  # fmt: skip
     return steps, contributions / training.step_baseline(order)
+
+
+def run_epsilon(ensemble: Ensemble, place: int, run: int = 0, *, init: str | None = None) -> Number:
+    """Return one watched person's ε of one run on the base data, by the privacy-loss distribution of its own steps.
+
+    *This run's*, output-specific: what would hold had the norms along it been known before. An estimate, and the fair
+    comparison with `epsilon_baseline_pld`: the same accountant with the person's norms in the clipping norm's place.
+    """
+    training, chosen = training_of(ensemble), _init_place(ensemble, init)
+    _require_norms(ensemble)
+    norms = ensemble.dataset["gradient_norms"].isel(init=chosen, seed=run, watched=place).sel(neighbour=BASE).values
+    states = np.arange(training.steps) // training.every
+    relative = np.minimum(norms[states].astype(float) / training.clipping_norm, 1.0)
+    value = path_epsilon(relative, training.noise_multiplier, training.sampling_probability, training.delta)
+    return Number(value, "estimate", note="this run's, output-specific")
 
 
 def training_of(ensemble: Ensemble, delta: float | None = None) -> Training:

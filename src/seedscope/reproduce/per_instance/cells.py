@@ -15,6 +15,7 @@ from seedscope.analyses.per_instance import (
     default_holder,
     expected_contributions,
     per_instance_privacy,
+    run_epsilon,
     training_of,
 )
 from seedscope.core import model_progress
@@ -28,7 +29,8 @@ class CellOutcome:
     """A cell's runs: clipped norms over C and correctness [run, state, point], some an epoch and after the last step.
 
     `contributions` [point, epoch] are those of Theorem 3.3 over the data-independent step's; `privacy` is of the whole
-    run, `papers_divergences` [point, order] too, with the paper's Hölder constant; `batches` is for the mean rule.
+    run, `papers_divergences` [point, order] too, with the paper's Hölder constant; `run_epsilon` is of the
+    first run alone, for the point of median ε, by its privacy-loss distribution; `batches` is for the mean rule.
     """
 
     cell: Cell
@@ -41,6 +43,7 @@ class CellOutcome:
     accuracy: float
     privacy: PerInstancePrivacy
     papers_divergences: np.ndarray
+    run_epsilon: float
     batches: dict[str, StageBatches]
 
     def shares(self, stage: str, order: float = ORDER) -> np.ndarray:
@@ -113,6 +116,8 @@ def study_cell(sweep: Sweep, cell: Cell, data: ss.Dataset, run: Run) -> CellOutc
     recorded = ensemble.dataset.isel(init=0).sel(neighbour=-1)
     norms = np.minimum(recorded["gradient_norms"].values / training.clipping_norm, 1.0).astype(float)
     states = recorded["norm_step"].values
+    privacy = per_instance_privacy(ensemble, orders=RUN_ORDERS)
+    median = int(np.argsort(privacy.epsilon)[len(privacy.epsilon) // 2])
     return CellOutcome(
         cell=cell,
         data=sweep.data,
@@ -122,7 +127,8 @@ def study_cell(sweep: Sweep, cell: Cell, data: ss.Dataset, run: Run) -> CellOutc
         correct=recorded["correct"].values,
         contributions=contribution_shares(training, norms, states[:-1]),
         accuracy=float(recorded["correct"].values[:, -1].mean(dtype=float)),
-        privacy=per_instance_privacy(ensemble, orders=RUN_ORDERS),
+        privacy=privacy,
+        run_epsilon=float(run_epsilon(ensemble, median)) if cell == sweep.main else np.nan,
         papers_divergences=per_instance_privacy(
             ensemble, orders=RUN_ORDERS, holder=default_holder(training.steps)
         ).by_steps,

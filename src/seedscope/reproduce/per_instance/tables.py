@@ -87,6 +87,8 @@ def headline_rows(main: CellOutcome) -> Iterator[Comparison]:
     for quantity, level in (("median", 0.5), ("10th percentile", 0.1)):
         value = float(np.quantile(privacy.epsilon, level))
         yield row(place, main, setting, f"{quantity} of people's ε (estimate)", value)
+    quantity = "ε of the median person's first run, privacy-loss distribution (estimate)"
+    yield row(place, main, setting, quantity, main.run_epsilon)
     gain = float(np.mean(privacy.epsilon < float(privacy.epsilon_baseline_pld)))
     yield row(place, main, setting, "share of people below what everybody has", gain)
 
