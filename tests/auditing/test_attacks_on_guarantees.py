@@ -91,10 +91,12 @@ class TestOutlierInScaling:
 class TestSharedNoise:
     def test_two_levels_do_not_give_the_noiseless_minimiser(self) -> None:
         data = ss.load("breast-cancer")
-        levels = [ss.OutputPerturbation(epsilon, 1e-5) for epsilon in (1.0, 4.0)]
+        levels = [ss.OutputPerturbation(epsilon, 1e-5, l2=0.01) for epsilon in (1.0, 4.0)]
         plans = [make_plan(data, one) for one in levels]
         noises = [one.noise(plan.conditions) for one, plan in zip(levels, plans, strict=True)]
-        quiet = ss.train(data, ss.OutputPerturbation(noise_scale=0.0), grid=ss.Grid(1), jobs=1).weights.values.ravel()
+        quiet = ss.train(
+            data, ss.OutputPerturbation(noise_scale=0.0, l2=0.01), grid=ss.Grid(1), jobs=1
+        ).weights.values.ravel()
         loud = [ss.train(data, one, grid=ss.Grid(1), jobs=1).weights.values.ravel() for one in levels]
         solved = (noises[1] * loud[0] - noises[0] * loud[1]) / (noises[1] - noises[0])
         assert np.abs(solved - quiet).max() > noises[1] / 10

@@ -131,6 +131,14 @@ def test_one_persons_spelling_of_a_level_changes_nobody_elses_row(spelling: str)
     assert (usual[:, 3] == 1).all()
 
 
+def test_a_word_for_yes_is_read_the_same_whatever_others_say() -> None:
+    frame = people().assign(smokes=["yes", "no", "y"] * 20)
+    known = KNOWN | {"levels": {**KNOWN["levels"], "smokes": ("no", "yes")}}
+    usual = encoded_rows(frame, **known)
+    frame.loc[0, "smokes"] = "seldom"
+    np.testing.assert_array_equal(encoded_rows(frame, **known)[1:], usual[1:])
+
+
 def test_declared_levels_of_truth_values_and_codes_are_found() -> None:
     frame = people().assign(smokes=np.arange(60) % 2 == 0, ward=[1, 2, 3] * 20)
     known = KNOWN | {"levels": {**KNOWN["levels"], "smokes": ("False", "True"), "ward": ("1", "2", "3")}}
