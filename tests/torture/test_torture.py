@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def test_a_marker_before_its_records_is_found_by_kills(shop: Workshop, monkeypat
         kept = {layout.stored_name(name): values for name, values in trimmed.items()}
         marker = Marker(self.files.fingerprint, chunk.name, filled, checksums(kept))
         write_durably(self.files.marker(chunk), marker.text())
+        time.sleep(0.05)  # long enough to be killed here
         for name, values in kept.items():
             self.files.array(name)[self.files.where(self._axes[name], chunk, filled)] = values
 
