@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from seedscope import read_table
-from seedscope.core import SeedscopeError
-from seedscope.datasets import table_files, unpacking
+from seedscope.core import OutOfMemoryError, SeedscopeError
+from seedscope.datasets import dictionary, table_files, unpacking
 
 ROWS = "a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 2}\n" for k in range(40))
 TOO_MUCH = 24 << 20
@@ -92,3 +92,17 @@ def test_a_gzip_bomb_of_gigabytes_ends_with_one_sentence_and_little_memory(tmp_p
     (tmp_path / "x.csv.gz").write_bytes(member * 400)  # 6.4 GB in 6.5 MB
     with pytest.raises(SeedscopeError, match="unpacks to more than"):
         read_table(tmp_path / "x.csv.gz", target="y")
+
+
+@pytest.mark.parametrize(
+    ("free", "what"), [(1000, "file '.*'"), (6000, "a table of 40 rows and 1 columns to learn from")]
+)
+def test_a_table_that_will_not_fit_is_refused_before_it_is_read_or_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, what: str
+) -> None:
+    (tmp_path / "x.csv").write_text(ROWS)
+    monkeypatch.setattr(table_files, "CELLS_OF_TEXT", 12 if free == 1000 else 0)
+    monkeypatch.setattr(dictionary, "COPIES", 30)
+    monkeypatch.setattr(unpacking, "available_memory", lambda: free)
+    with pytest.raises(OutOfMemoryError, match=rf"{what} needs about .* of memory, and .* are free; leave columns"):
+        read_table(tmp_path / "x.csv", target="y")

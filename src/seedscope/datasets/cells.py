@@ -31,7 +31,7 @@ _GROUPED = {  # thousands set apart, by the mark that then separates decimals
     ",": re.compile(r"[+-]?[1-9]\d{0,2}([.'’\u00a0\u202f ]\d{3})+(,\d+)?"),
 }
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d*,\d+)([eE][+-]?\d+)?")
-_CODE = re.compile(r"0\d+")
+_CODE = re.compile(r"^0\d+$", re.MULTILINE)
 _BEFORE = r"[$€£¥]"
 _AFTER = (
     r"%|‰|[$€£¥]|eur|usd|gbp|chf|kg|g|mg|µg|l|ml|dl|mm|cm|m|km|in|ft|lbs?|oz|years?|yrs?|y|jahre?|ans|months?|monate?"
@@ -71,6 +71,15 @@ def is_empty(text: str, words: Iterable[str] = ()) -> bool:
     return text.strip().lower() in EMPTY_CELLS or text.strip() in words
 
 
+def longest_empty(words: Iterable[str] = ()) -> int:
+    """Return how long a cell may be that says nothing: a longer one need not be looked at, if it was stripped.
+
+    >>> longest_empty(), longest_empty(["not measured"])
+    (5, 12)
+    """
+    return max(map(len, (*EMPTY_CELLS, *words)))
+
+
 def numbers(texts: Sequence[str], decimal: str = ".") -> Numbers:
     """Return plain numbers, and numbers with thousands set apart or with one unit, read with that decimal mark.
 
@@ -91,7 +100,7 @@ def numbers(texts: Sequence[str], decimal: str = ".") -> Numbers:
 def _all_plain(texts: Sequence[str]) -> np.ndarray | None:
     """Return plain numbers, quickly, where all texts are; None where one is not."""
     try:
-        return np.array(texts, dtype=object).astype(np.float64) if not any("_" in text for text in texts) else None
+        return np.array(texts, dtype=object).astype(np.float64) if "_" not in "".join(texts) else None
     except ValueError:
         return None
 
@@ -124,7 +133,7 @@ def are_codes(texts: Iterable[str]) -> bool:
     >>> are_codes(["10115", "01069"]), are_codes(["0", "7", "0.5"])
     (True, False)
     """
-    return any(_CODE.fullmatch(text) for text in texts)
+    return _CODE.search("\n".join(texts)) is not None
 
 
 def pairs(texts: Sequence[str]) -> Numbers:

@@ -25,6 +25,7 @@ MOST_TEXT_LEVELS = 100
 MOST_CLASSES = 100
 MOST_GROUP_LEVELS = 20
 MISSING_LEVEL = "(missing)"  # of a group
+_MOST_SPELLINGS = 64  # of true and false; a column of more texts says something else
 _LEAST_ROWS = 20  # in a smaller table, different values in every row are no sign of an identifier
 _UNIQUE = 0.9  # a share of different values from which on text identifies rows
 _TEST_WORDS = {"test": True, "true": True, "yes": True, "1": True}
@@ -110,11 +111,15 @@ class Column:
         few = ", ".join(str(one)[:30] for one in self.values[:5])
         return few if len(self.values) <= 5 else f"{few}, … ({len(self.values):,} levels)"
 
-    def take(self, rows: np.ndarray) -> Column:
+    def take(self, rows: np.ndarray | slice) -> Column:
         """Return the column with these rows only, and without values that no row has any more."""
+        if isinstance(rows, np.ndarray) and np.array_equal(rows, np.arange(len(self.codes))):
+            rows = slice(None)
         codes = self.codes[rows]
-        used = np.unique(codes[codes >= 0])
-        place = np.full(len(self.values) + 1, -1)
+        used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(self.values)))
+        if len(used) == len(self.values):
+            return replace(self, codes=codes)
+        place = np.full(len(self.values) + 1, -1, np.int32)
         place[used] = np.arange(len(used))
         return replace(self, codes=place[codes], values=self.values[used])
 
@@ -323,12 +328,13 @@ def identifiers(column: pd.Series) -> np.ndarray:
         return numbers
     codes, values = _factorised(column)
     require_no_nul(values)
-    texts: np.ndarray = np.array([_text(value) for value in values], dtype=np.str_)[codes]
+    texts: np.ndarray = np.array(_texts(values), dtype=np.str_)[codes]
     name = f"identifier column {shown(column.name)}"
-    found, counts = np.unique(texts, return_counts=True)
-    twice = found[int(counts.argmax())]
-    require(counts.max() == 1, f"{name} must be unique, but {shown(twice)} is there more than once.")
-    longest = max(map(len, found.tolist()))
+    if len(set(texts.tolist())) < len(texts):
+        found, counts = np.unique(texts, return_counts=True)
+        twice = found[int(counts.argmax())]
+        raise SeedscopeError(f"{name} must be unique, but {shown(twice)} is there more than once.")
+    longest = texts.dtype.itemsize // 4
     require(longest <= 200, f"{name} has a value of {longest} characters; at most 200 are allowed.")
     return texts
 
@@ -345,15 +351,27 @@ def persons(column: pd.Series) -> np.ndarray:
 
 def require_no_nul(ids: Iterable[Any]) -> None:
     """Raise where an identifier ends with a NUL: arrays of texts drop it, and two people would become one."""
+    ids = list(ids)
+    if set(map(type, ids)) == {str} and "\0" not in "".join(ids):
+        return  # quickly, of millions
     ending = next((one for one in ids if isinstance(one, str) and one.endswith("\0")), None)
     require(ending is None, f"identifier {ending!r} ends with a NUL character, which would be lost; remove it first.")
 
 
 def empty_cells(column: pd.Series, words: Sequence[str] = ()) -> np.ndarray:
     """Return which cells of a column say nothing, taken as texts."""
-    empty = [isinstance(one, str) and cells.is_empty(one, words) for one in column]
-    missing: np.ndarray = column.isna().to_numpy() | np.array(empty)
-    return missing
+    codes, values = _factorised(column)
+    longest = cells.longest_empty(words)
+    plain = values.tolist()
+    if set(map(type, plain)) == {str}:
+        short = np.fromiter(map(len, map(str.strip, plain)), np.int64, len(plain)) <= longest
+    else:
+        short = np.array([isinstance(one, str) for one in plain], bool)
+    empty = np.zeros(len(values) + 1, bool)
+    for place in np.flatnonzero(short):
+        empty[place] = cells.is_empty(values[place], words)
+    empty[-1] = True
+    return empty[codes]
 
 
 def marked_as_test(column: Column) -> np.ndarray:
@@ -397,16 +415,16 @@ def _factorised(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     except TypeError:
         raise _unknown_type(column) from None
     values = np.asarray(found, dtype=object)
-    if not all(_is_known(value) for value in values):
+    if not all(issubclass(one, _known_types()) for one in set(map(type, values.tolist()))):
         raise _unknown_type(column)
     return codes, values
 
 
-def _is_known(value: object) -> bool:
-    """Say whether a cell is a number, a text, a truth value or a date."""
+def _known_types() -> tuple[type, ...]:
+    """Return the types of cells: numbers, texts, truth values and dates."""
     import datetime
 
-    return isinstance(value, str | int | float | np.number | np.bool_ | datetime.date | datetime.time)
+    return (str, int, float, np.number, np.bool_, datetime.date, datetime.time)
 
 
 def _text(value: Any) -> str:
@@ -420,12 +438,18 @@ def _text(value: Any) -> str:
     return str(value).strip()
 
 
+def _texts(values: np.ndarray) -> list[str]:
+    """Return cells as texts; plain texts, which a large table has millions of, need only be stripped."""
+    plain = values.tolist()
+    return list(map(str.strip, plain)) if set(map(type, plain)) == {str} else [_text(value) for value in values]
+
+
 def _as_texts(codes: np.ndarray, values: np.ndarray, words: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     """Return each row's place (−1: none) among the different texts, and these, empty ones left out."""
-    texts = [_text(value) for value in values]
-    distinct = sorted({text for text in texts if not cells.is_empty(text, words)})
+    texts, longest = _texts(values), cells.longest_empty(words)
+    distinct = sorted({text for text in texts if len(text) > longest or not cells.is_empty(text, words)})
     place = {text: index for index, text in enumerate(distinct)}
-    return np.array([*(place.get(text, -1) for text in texts), -1])[codes], distinct
+    return np.array([*(place.get(text, -1) for text in texts), -1], np.int32)[codes], distinct
 
 
 def _from_texts(
@@ -433,7 +457,7 @@ def _from_texts(
 ) -> Column:
     """Return what a column of texts holds."""
     name = str(column.name)
-    folded = {text.lower() for text in texts}
+    folded = {text.lower() for text in texts} if len(texts) <= _MOST_SPELLINGS else {"anything"}
     if forced == "levels":
         return Column(name, "words", codes, np.array(texts, dtype=np.str_))
     if forced == "category" or not texts:

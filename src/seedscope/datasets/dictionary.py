@@ -19,9 +19,11 @@ import numpy as np
 from seedscope.core import SeedscopeError, require, unknown_name
 from seedscope.datasets.cells import folded
 from seedscope.datasets.columns import Column, Encoded, features, shown
+from seedscope.datasets.unpacking import require_memory
 
 Range = tuple[float, float]
 CATEGORIES, COLUMNS, WRITING = "the category levels", "the columns left out", "the way numbers are written"
+COPIES = 3  # of the features in memory: as they are read, in parts, and scaled while models are trained
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Encoding:
 
 def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
     """Return columns as features, as the dictionary says, or by what the rows have."""
+    require_memory(_size_in_words(columns), COPIES * 8 * _cells(columns, dictionary))
     parts = [_one(column, dictionary) for column in columns]
     lacking = [column.name for column, (_, ranges) in zip(columns, parts, strict=True) if ranges is None]
     first = shown(lacking[0]) if lacking else ""
@@ -67,8 +70,30 @@ def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
     ranges = None if lacking else tuple(one for _, found in parts for one in found or ())
     words = any(_has_levels(column) and column.name not in dictionary.columns for column in columns)
     names = tuple(name for found, _ in parts for name in found.names)
-    values = np.concatenate([found.values for found, _ in parts], axis=1)
-    return Encoding(names, values, ranges, (CATEGORIES,) if words else ())
+    return Encoding(names, _side_by_side(parts), ranges, (CATEGORIES,) if words else ())
+
+
+def _cells(columns: Sequence[Column], dictionary: Dictionary) -> int:
+    """Return how many numbers the features will be."""
+    levels = [dictionary.levels.get(column.name, column.values) for column in columns if not column.is_numeric]
+    numeric = sum(column.values.ndim for column in columns if column.is_numeric)
+    return sum(len(column.codes) for column in columns[:1]) * (numeric + sum(map(len, levels)))
+
+
+def _size_in_words(columns: Sequence[Column]) -> str:
+    """Return how large the table is."""
+    return f"a table of {len(columns[0].codes) if columns else 0:,} rows and {len(columns)} columns to learn from"
+
+
+def _side_by_side(parts: list[tuple[Encoded, tuple[Range, ...] | None]]) -> np.ndarray:
+    """Return all features in one array; each column's own array is given up as soon as it was copied."""
+    rows, width, place = len(parts[0][0].values), sum(len(found.names) for found, _ in parts), 0
+    values = np.empty((rows, width))
+    while parts:
+        found, _ = parts.pop(0)
+        values[:, place : place + len(found.names)] = found.values
+        place += len(found.names)
+    return values
 
 
 def _one(column: Column, dictionary: Dictionary) -> tuple[Encoded, tuple[Range, ...] | None]:

@@ -23,8 +23,8 @@ def predicts_alone(column: Column, labels: np.ndarray) -> float | None:
     1.0
     """
     rows = len(labels)
-    table = np.zeros((len(column.values), int(labels.max()) + 1))
-    np.add.at(table, (column.codes, labels), 1)
+    shape = (len(column.values), int(labels.max()) + 1)
+    table = np.bincount(column.codes * shape[1] + labels, minlength=shape[0] * shape[1]).reshape(shape).astype(float)
     right = _by_threshold(table) if column.is_numeric and column.values.ndim == 1 else _by_level(table)
     mistakes, guessing = rows - right, rows - table.sum(0).max()
     return float(right / rows) if right >= SHARE * rows and _BETTER * mistakes <= guessing else None

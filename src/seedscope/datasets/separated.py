@@ -27,6 +27,7 @@ _MARKS = {  # the longer mark first: UTF-32's begins like UTF-16's
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_BEGINNING = 1_000_000  # characters
 _SAMPLE = 200  # lines from which the separator is told
 
 
@@ -81,11 +82,17 @@ def _declared(text: str, separator: str | None) -> tuple[str, str | None]:
 
 def _layout(text: str, separator: str | None) -> Layout:
     """Return the separator that splits most lines alike, and the lines above the header."""
-    lines = text.splitlines()[:_SAMPLE] if '"' not in text[:100_000] else None
+    lines = _first_lines(text)[:_SAMPLE] if '"' not in text[:100_000] else None
     best = max(
         (_tried(text, lines, one) for one in ([separator] if separator else SEPARATORS)), key=lambda one: one[:2]
     )
     return best[2]
+
+
+def _first_lines(text: str) -> list[str]:
+    """Return the lines of a text, of a long one only the first; each is whole."""
+    lines = text[:_BEGINNING].splitlines()
+    return text.splitlines() if len(text) <= _BEGINNING or len(lines) <= _SAMPLE else lines[:-1]
 
 
 def _tried(text: str, lines: list[str] | None, separator: str) -> tuple[float, int, Layout]:
@@ -111,7 +118,7 @@ def _sample(text: str, lines: list[str] | None, separator: str) -> list[list[str
 def _lines_above(text: str, rows: int) -> int:
     """Return how many lines of the text the first rows, this many, that are not blank take."""
     seen = 0
-    for place, line in enumerate(text.splitlines()):
+    for place, line in enumerate(_first_lines(text)):
         if seen == rows:
             return place
         seen += bool(line.strip(' \t,;|"'))
@@ -128,7 +135,7 @@ def _frame(file: str, text: str, layout: Layout) -> pd.DataFrame:
         try:
             whole = pd.read_csv(
                 io.StringIO(text), header=None, index_col=False, skipinitialspace=True, dtype=str, sep=layout.separator,
-                skiprows=layout.skipped, keep_default_na=False, na_filter=False, engine="c", low_memory=False,
+                skiprows=layout.skipped, keep_default_na=False, na_filter=False, engine="c", low_memory=True,
             )  # fmt: skip
         except pd.errors.ParserWarning:
             raise SeedscopeError(too_long) from None

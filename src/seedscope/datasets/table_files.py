@@ -13,11 +13,12 @@ import numpy as np
 from seedscope.core import SeedscopeError, in_bytes, require, unknown_name
 from seedscope.datasets.columns import shown, understand
 from seedscope.datasets.separated import decoded, parsed
-from seedscope.datasets.unpacking import ZIP, most_bytes, unpacked
+from seedscope.datasets.unpacking import ZIP, most_bytes, require_memory, unpacked
 
 if TYPE_CHECKING:
     import pandas as pd
 
+CELLS_OF_TEXT = 12  # bytes of memory that a byte of a text table takes while it is read, as measured
 DENSEST_PARQUET = 1000  # times its size: equal cells take next to nothing there
 _FOREIGN_STARTS = {
     b"%PDF": "a PDF document",
@@ -95,6 +96,7 @@ def _table(file: str, content: bytes, options: FileOptions) -> tuple[pd.DataFram
     for start, kind in _FOREIGN_STARTS.items():
         require(not content.startswith(start), f"{file} is {kind}, not a table; save it as CSV.")
     require(options.sheet is None, f"{file} is not a spreadsheet, so that it has no sheets.", argument="sheet")
+    require_memory(file, CELLS_OF_TEXT * len(content))
     text, said = decoded(file, content, options.encoding)
     frame, more = parsed(file, text, options.separator)
     return frame, said + more

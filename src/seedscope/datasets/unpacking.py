@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Any
 
-from seedscope.core import SeedscopeError, available_memory, in_bytes, require
+from seedscope.core import OutOfMemoryError, SeedscopeError, available_memory, in_bytes, require
 
 ALWAYS = 256 << 20  # bytes that any file may unpack to
 DENSEST = 100  # times its size, which tables of people do not reach
@@ -37,6 +37,16 @@ def most_bytes(packed: int, densest: int = DENSEST) -> int:
     True
     """
     return min(max(ALWAYS, densest * packed), available_memory() // SHARE)
+
+
+def require_memory(what: str, needed: int) -> None:
+    """Raise where something will not fit into the memory that is free: better said before hours of work than after."""
+    free = available_memory()
+    if needed > free:
+        raise OutOfMemoryError(
+            f"{what} needs about {in_bytes(needed)} of memory, and {in_bytes(free)} are free; leave columns or rows "
+            "out, or use a machine with more."
+        )
 
 
 def unpacked(file: str, content: bytes) -> bytes:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from seedscope.core import SeedscopeError
 from seedscope.report.words import PERSON
 
@@ -46,9 +48,18 @@ def individuals_csv(individuals: pd.DataFrame) -> str:
     """Return everyone's row as CSV, no cell of which a spreadsheet takes for a formula."""
     safe = individuals.rename(columns=lambda name: safe_cell(str(name)))
     for column in safe.columns[[not _is_number(kind) for kind in safe.dtypes]]:
-        safe[column] = safe[column].map(safe_cell, na_action="ignore")
+        safe[column] = _safe_column(safe[column])
     text: str = safe.to_csv(index=False, lineterminator="\n")
     return text
+
+
+def _safe_column(column: pd.Series) -> pd.Series:
+    """Return a column of texts whose cells are safe; each different one is looked at once, and kept once."""
+    import pandas as pd
+
+    codes, values = pd.factorize(column)
+    safe = np.array([*map(safe_cell, values), None], dtype=object)
+    return pd.Series(safe[codes], index=column.index)
 
 
 def individuals_parquet(individuals: pd.DataFrame) -> bytes:
