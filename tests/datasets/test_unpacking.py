@@ -94,9 +94,7 @@ def test_a_gzip_bomb_of_gigabytes_ends_with_one_sentence_and_little_memory(tmp_p
         read_table(tmp_path / "x.csv.gz", target="y")
 
 
-@pytest.mark.parametrize(
-    ("free", "what"), [(1000, "file '.*'"), (6000, "a table of 40 rows and 1 columns to learn from")]
-)
+@pytest.mark.parametrize(("free", "what"), [(1000, "file '.*'"), (6000, "a table of 40 rows and .*")])
 def test_a_table_that_will_not_fit_is_refused_before_it_is_read_or_trained_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, what: str
 ) -> None:

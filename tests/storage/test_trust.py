@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import struct
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -343,6 +344,21 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_does_not_hang(store: Path,
     os.mkfifo(store / name)
     with pytest.raises(SeedscopeError):
         Ensemble.open(store)
+
+
+@pytest.mark.parametrize("made", [os.mkfifo, os.mkdir], ids=["a pipe", "a folder"])
+@pytest.mark.parametrize(
+    "name", ["models.zarr/neighbour_drawn/c/0", "models.zarr/zarr.json", "models.zarr/scores/zarr.json", "plan.json",
+             "layout.json", "done/0-0.json"],
+)  # fmt: skip
+def test_what_is_no_file_in_the_place_of_one_is_put_away_by_training(
+    store: Path, truth: dict[str, Any], name: str, made: Any
+) -> None:
+    (store / name).unlink()
+    made(store / name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert contents(again(store)) == truth == contents(Ensemble.open(store))
 
 
 def test_an_ensemble_that_claims_millions_of_chunks_is_refused_at_once(store: Path) -> None:

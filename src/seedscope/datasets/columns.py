@@ -367,11 +367,12 @@ def empty_cells(column: pd.Series, words: Sequence[str] = ()) -> np.ndarray:
         short = np.fromiter(map(len, map(str.strip, plain)), np.int64, len(plain)) <= longest
     else:
         short = np.array([isinstance(one, str) for one in plain], bool)
-    empty = np.zeros(len(values) + 1, bool)
+    empty: np.ndarray = np.zeros(len(values) + 1, bool)
     for place in np.flatnonzero(short):
         empty[place] = cells.is_empty(values[place], words)
     empty[-1] = True
-    return empty[codes]
+    missing: np.ndarray = empty[codes]
+    return missing
 
 
 def marked_as_test(column: Column) -> np.ndarray:

@@ -45,7 +45,7 @@ from seedscope.planning import environment as environment_here
 from seedscope.storage import layout
 from seedscope.storage.chunk_files import MARKERS, RECORDS, SET_ASIDE, ChunkFiles, checksums, free_name
 from seedscope.storage.markers import Extent, Marker, read_marker
-from seedscope.storage.metadata import METADATA, ForeignMetadataError, array_facts, read_json
+from seedscope.storage.metadata import METADATA, ForeignMetadataError, array_facts, oversized, read_json
 from seedscope.storage.signature import (
     CONSOLIDATED,
     LAYOUT,
@@ -194,7 +194,7 @@ class FolderStore:
             self._fit(group, variable)
         coordinates = layout.coordinates(whole)
         for name, (axis, values) in coordinates.items():
-            _write_coordinate(group, name, axis, values)
+            _write_coordinate(group, name, axis, values, self.records_path)
         _update_attributes(group, layout.attributes(self.plan))
         self._sign(signed, coordinates)
 
@@ -610,13 +610,15 @@ def _clause(damage: str) -> str:
     return damage if damage.startswith(("is ", "has ")) else f"is damaged ({damage})"
 
 
-def _write_coordinate(group: Any, name: str, axis: str, values: np.ndarray) -> None:
+def _write_coordinate(group: Any, name: str, axis: str, values: np.ndarray, records: Path) -> None:
     """Write a coordinate, unless it has these values already: a run may have been killed before it wrote them."""
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
     found, text = _member(group, name), values.dtype.kind == "U"
     kind = "string" if text else str(values.dtype)
-    if found is not None and _kind(found) == (kind, (axis,)) and np.array_equal(_values(found), values):
+    readable = not any(oversized(one, None) for one in (records / name / "c").glob("*"))  # a pipe would never end
+    kept = found is not None and readable and _kind(found) == (kind, (axis,))
+    if kept and np.array_equal(_values(found), values):
         return
     array = group.create_array(
         name,
