@@ -316,6 +316,8 @@ def test_wrong_models_and_data_are_one_sentence() -> None:
         ("X has text in 'town'", (TREE, X, y)),
         ("must return scores of all rows, [80], got shape (3,)", (lambda indices, seed: np.zeros(3), None, y)),
         ("scores from 0 to 1", (lambda indices, seed: np.full(80, 2.0), None, y)),
+        ("must return scores of all rows", (lambda indices, seed: np.full(79 + seed % 2, 0.5), None, y)),
+        ("gives the same predictions for every seed", (lambda indices, seed: np.full(80, 0.5), None, y)),
         ("cannot be trained on these data: ZeroDivisionError", (lambda indices, seed: 1 / 0, None, y)),
     ]
     for sentence, given in wrong:
@@ -323,6 +325,8 @@ def test_wrong_models_and_data_are_one_sentence() -> None:
             ss.audit(*given, **FEW)
         assert sentence in str(raised.value)
         assert "\n" not in str(raised.value)
+    with pytest.raises(ss.SeedscopeError, match=r"differ in shape between models: \(1,\) and \(2,\)"):
+        ss.Ensemble.from_scores([[0.1, 0.2], [0.3]], [0, 1])
     with pytest.raises(ss.SeedscopeError, match="OneHotEncoder"):
         ss.audit(TREE, X, y)
     with pytest.raises(ss.SeedscopeError, match=r"none of the labels|fit, and predict"):

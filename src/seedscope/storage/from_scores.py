@@ -62,7 +62,7 @@ def as_scores(values: ArrayLike, classes: Sequence[Any], name: str = "scores") -
     >>> as_scores([["no", "yes"]], ["no", "yes"]).tolist()
     [[0.0, 1.0]]
     """
-    given = np.asarray(values)
+    given = _rectangular(values, name)
     shaped = given.ndim in (2, 3) and given.size > 0
     require(shaped, f"{name} must be [model, example] or [model, example, class], got shape {given.shape}.")
     if given.dtype.kind != "f":
@@ -77,6 +77,15 @@ def as_scores(values: ArrayLike, classes: Sequence[Any], name: str = "scores") -
     found = given.shape[2]
     require(found == count, f"{name} have {found} classes, the labels {count}; both must be the same, ascending.")
     return given[..., 1].astype(float) if count == 2 else given.astype(float)
+
+
+def _rectangular(values: ArrayLike, name: str) -> np.ndarray:
+    """Return values as an array, or raise where models were asked about different numbers of examples."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        shapes = sorted({np.shape(one) for one in values})  # type: ignore[union-attr, arg-type]
+        raise SeedscopeError(f"{name} differ in shape between models: {shapes[0]} and {shapes[-1]}.") from None
 
 
 def _from_decisions(given: np.ndarray, classes: Sequence[Any], name: str) -> np.ndarray:
