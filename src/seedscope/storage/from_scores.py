@@ -84,7 +84,7 @@ def _rectangular(values: ArrayLike, name: str) -> np.ndarray:
     try:
         return np.asarray(values)
     except ValueError:
-        shapes = sorted({np.shape(one) for one in values})  # type: ignore[union-attr, arg-type]
+        shapes = sorted({np.shape(one) for one in values})  # type: ignore[union-attr]
         raise SeedscopeError(f"{name} differ in shape between models: {shapes[0]} and {shapes[-1]}.") from None
 
 

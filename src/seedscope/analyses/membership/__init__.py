@@ -7,6 +7,7 @@ from seedscope.analyses.membership.likelihood_ratio import (
     likelihood_ratio_tests,
     logit_confidence,
 )
+from seedscope.analyses.membership.linear import LinearShadows, linear_shadows
 from seedscope.analyses.membership.loss_threshold import (
     SeedKnownOrHidden,
     loss_threshold_accuracy,
@@ -21,12 +22,14 @@ __all__ = [
     "CanaryProblem",
     "CurveTest",
     "Finding",
+    "LinearShadows",
     "MembershipTests",
     "SeedKnownOrHidden",
     "canary_check",
     "curve_test",
     "epsilon_lower",
     "likelihood_ratio_tests",
+    "linear_shadows",
     "logit_confidence",
     "loss_threshold_accuracy",
     "mu_lower",

@@ -1,0 +1,129 @@
+"""Membership of everybody beside SACRO-ML 2.0's LiRA with 100 shadow models: processor seconds, AUC, TPR at 1 % FPR.
+
+Both attack the same target model about everybody it was trained on and as many others as there are. SACRO-ML runs in an
+environment of its own: `python3 -m venv .venv-sacro && .venv-sacro/bin/pip install sacroml==2.0.1`. Its best of two
+modes counts. Ours: forests with and without everybody come from the trees of a few; what 100 logistic
+regressions of random samples would show is computed from one (`ss.membership.linear_shadows`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import in_fresh_process, report
+
+PEER = Path(os.environ.get("SACRO_PYTHON", ".venv-sacro/bin/python"))
+FORESTS = 16
+MODES = ("offline", "online-carlini")
+LEAST_VARIANCE = 0.003  # of a tree's vote: forests that were sure so far may be less so
+
+
+def rows_and_labels(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, labels and which rows the target is trained on: three in four of at most 5,000."""
+    from sklearn.preprocessing import scale
+
+    import seedscope as ss
+
+    data = ss.load(name)
+    parts = [data.train, data.test]
+    X, y = (np.concatenate([getattr(part, kind) for part in parts]) for kind in ("features", "labels"))
+    chosen = np.random.default_rng(0).permutation(len(y))[:5000]
+    train = np.random.default_rng(1).random(len(chosen)) < 0.75
+    return scale(np.asarray(X[chosen], float)), y[chosen].astype(int), train
+
+
+def forest_scores(X: np.ndarray, y: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Return everybody's score, from forests of all rows and those of the trees that lack each.
+
+    Votes of trees are nearly binomial, so a forest's score varies with the root of p(1 − p): a likelihood ratio.
+    """
+    from sklearn.ensemble import RandomForestClassifier
+
+    from seedscope.integrations.forests import grow
+    from seedscope.integrations.own_data import own_data
+
+    everything, labels = np.concatenate([X, X[:2]]), np.append(y, [0, 1])  # two rows as the test part that it wants
+    marks = np.arange(len(labels)) >= len(y)
+    data, table, truth = own_data(everything, labels, test=marks)
+    found = grow(RandomForestClassifier(100), table, truth, data, FORESTS, 0, jobs=1)
+    true, inside, outside = (
+        np.where(y == 1, one, 1 - one)
+        for one in (target, found.scores[:, : len(y)].mean(0), found.without_row[:, : len(y)].mean(0))
+    )
+    scores: np.ndarray = ((true - outside) ** 2 - (true - inside) ** 2) / np.maximum(
+        outside * (1 - outside), LEAST_VARIANCE
+    )
+    return scores
+
+
+def linear_scores(X: np.ndarray, y: np.ndarray, share: float, target: np.ndarray) -> np.ndarray:
+    """Return everybody's score, from shadow margins without shadow models."""
+    import seedscope as ss
+
+    return ss.membership.linear_shadows(X, y, share).log_ratios(np.log(target / (1 - target)))
+
+
+def ours(path: str, kind: str) -> dict[str, float]:
+    """Return our processor seconds, AUC and true-positive rate at 1 %."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score, roc_curve
+    from threadpoolctl import threadpool_limits
+
+    data: Any = np.load(path)
+    X, y, train = data["X"], data["y"], data["train"]
+    made: dict[str, Any] = {"forest": RandomForestClassifier(100, random_state=0), "linear": LogisticRegression()}
+    target = made[kind].fit(X[train], y[train]).predict_proba(X)[:, 1]
+
+    start = os.times()
+    with threadpool_limits(1):
+        scores = forest_scores(X, y, target) if kind == "forest" else linear_scores(X, y, float(train.mean()), target)
+    seconds = sum(os.times()[:4]) - sum(start[:4])
+    false, true, _ = roc_curve(train, scores)
+    return {"seconds": seconds, "auc": roc_auc_score(train, scores), "tpr": float(np.interp(0.01, false, true))}
+
+
+def peers(path: str, kind: str, mode: str) -> dict[str, float]:
+    """Return SACRO-ML's."""
+    script = Path(__file__).with_name("_sacro_peer.py")
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [str(PEER), "-W", "ignore", str(script), path, kind, mode], capture_output=True, text=True, env=environment,
+        check=False,
+    )  # fmt: skip
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    if not lines:
+        raise RuntimeError(done.stderr)
+    found: dict[str, float] = json.loads(lines[-1].removeprefix("RESULT"))
+    return found
+
+
+def main() -> None:
+    """Print both, on a small set and on 5,000 rows of `adult` where it is at hand."""
+    if not PEER.exists():
+        print(f"no {PEER}: python3 -m venv .venv-sacro && .venv-sacro/bin/pip install sacroml==2.0.1")
+        return
+    names = ["breast-cancer", *(["adult"] if os.environ.get("SEEDSCOPE_DATA") else [])]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            path = f"{folder}/{name}.npz"
+            X, y, train = rows_and_labels(name)
+            np.savez(path, X=X, y=y, train=train)
+            for kind, goal in (("forest", "at most 0.33×"), ("linear", "at most 0.05×")):
+                own = in_fresh_process("benchmarks.sacro", "ours", path, kind)
+                every = [peers(path, kind, mode) for mode in MODES]
+                quickest = min(one["seconds"] for one in every)
+                report(f"{name}, {kind}: everybody's membership", own["seconds"], quickest, "processor s", goal)
+                for what in ("auc", "tpr"):
+                    print(f"    {what}: ours {own[what]:.3f}, SACRO-ML {max(one[what] for one in every):.3f}")
+
+
+if __name__ == "__main__":
+    main()
