@@ -34,6 +34,7 @@ from seedscope.training import (
     Sampling,
     Schedule,
     SmoothClipping,
+    Surrogate,
     SystemDraws,
     require_learning_rate,
 )
@@ -226,6 +227,11 @@ class DPSGD(StepMechanism):
         without = "a model with personal_budget cannot be published yet: leave it out, or publish without a filter."
         require(not self.limits_people, without)
         return published_steps(job, self.private_steps(job.examples), draws)
+
+    def surrogate(self, job: Job) -> Surrogate | None:
+        from seedscope.training.dpsgd import steps_surrogate  # JAX
+
+        return steps_surrogate(job, self.private_steps())
 
     def noisy_sums(self, examples: int) -> NoisySums:
         return NoisySums(

@@ -3,16 +3,19 @@
 from seedscope.training.dpsgd.per_example import clipped_sum, flat_factors, gradient_norms
 from seedscope.training.dpsgd.publishing import published_steps
 from seedscope.training.dpsgd.steps import PrivateSteps
+from seedscope.training.dpsgd.surrogates import StepsSurrogate, steps_surrogate
 from seedscope.training.dpsgd.train import People, dpsgd_trainer, rounded_up, train_dpsgd
 
 __all__ = [
     "People",
     "PrivateSteps",
+    "StepsSurrogate",
     "clipped_sum",
     "dpsgd_trainer",
     "flat_factors",
     "gradient_norms",
     "published_steps",
     "rounded_up",
+    "steps_surrogate",
     "train_dpsgd",
 ]
