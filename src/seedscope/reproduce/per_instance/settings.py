@@ -19,6 +19,7 @@ STAGES = ("initial", "middle", "final")
 
 MODELS: dict[str, Callable[[], Any]] = {
     "LeNet-5": ss.lenet5,
+    "tanh LeNet-5": lambda: replace(ss.lenet5(), activation="tanh", pool="average"),  # as the authors have it
     "small CNN": ss.small_cnn,
     "MLP": lambda: ss.mlp(64),
     "ResNet-20": ss.resnet20,
@@ -92,10 +93,11 @@ class Sweep:
 
 SWEEPS = {
     ("mnist", "small"): Sweep(
-        "mnist", 2500, 8, 2, 1.0, 200, 2, 24, ("LeNet-5", "MLP"), (1.0, 10.0, 100.0), (64, 128), 12,
+        "mnist", 2500, 8, 2, 1.0, 200, 2, 24, ("LeNet-5", "tanh LeNet-5", "MLP"), (1.0, 10.0, 100.0), (64, 128), 12,
     ),
     ("mnist", "paper"): Sweep(
-        "mnist", None, 10, 10, 0.5, 500, 10, 100, ("LeNet-5", "small CNN", "MLP"), (1.0, 3.0, 10.0, 30.0, 100.0),
+        "mnist", None, 10, 10, 0.5, 500, 10, 100, ("LeNet-5", "tanh LeNet-5", "small CNN", "MLP"),
+        (1.0, 3.0, 10.0, 30.0, 100.0),
         (16, 32, 64, 128, 256, 512),
     ),
     ("cifar10-small", "small"): Sweep(
