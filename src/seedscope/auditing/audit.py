@@ -288,7 +288,8 @@ def _audited(audit: Audit) -> dict[str, Any]:
 def _attacked(audit: Audit) -> str:
     """Return how many of the people trained on were attacked, where that is not everybody; else nothing."""
     level, people = audit.levels[0], _description(audit).data.examples
-    known = 0 if level.privacy_loss is None else len(level.privacy_loss.people)
+    loss = level.privacy_loss
+    known = 0 if loss is None or loss.kind == "estimate" else len(loss.people)
     count = max(len(level.audited), known)
     if count >= people or level.attacked_elsewhere:
         return ""

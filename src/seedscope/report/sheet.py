@@ -10,7 +10,7 @@ from typing import Any
 from seedscope.core import PRIVATE, cannot_write, require, write_together
 from seedscope.report import page, schema
 from seedscope.report.folder import SHEETS_NAME, TABLE_NAME
-from seedscope.report.words import shown
+from seedscope.report.words import Show, shown
 
 ARBITRARY = 0.5
 UNSAFE = re.compile(r"[^\w-]+")
@@ -74,8 +74,12 @@ def _reveals(level: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
     if row["part"] != "train":
         return ["The model never saw you; what it says of you it learned from others."]
     said = [level["guarantee"].get("meaning") or "Nothing is guaranteed."]
+    if (level["guarantee"]["epsilon"] or {}).get("kind") == "estimate":
+        said.append(
+            f"That is an estimate, not a proof: {level['guarantee']['epsilon'].get('note') or 'see the report'}."
+        )
     if _known(row, "advantage"):
-        ends = _between(row, "advantage")
+        ends = _between(row, "advantage", "points")
         value = shown(row["advantage"], "points")
         said.append(f"The best possible attack tells that you were in the data {value} better than guessing{ends}.")
     elif _known(row, "membership_advantage"):
@@ -102,8 +106,8 @@ def _known(row: Mapping[str, Any], name: str) -> bool:
     return isinstance(value, int | float) and value == value
 
 
-def _between(row: Mapping[str, Any], name: str) -> str:
+def _between(row: Mapping[str, Any], name: str, show: Show = "plain") -> str:
     """Return a number's interval in words, nothing where it has none."""
     if not (_known(row, f"{name}_lower") and _known(row, f"{name}_upper")):
         return ""
-    return f" (between {shown(row[f'{name}_lower'])} and {shown(row[f'{name}_upper'])})"
+    return f" (between {shown(row[f'{name}_lower'], show)} and {shown(row[f'{name}_upper'], show)})"
