@@ -158,15 +158,21 @@ class TestNumberOfRows:
         assert twenty != nineteen
         assert twenty.delta == nineteen.delta  # a public constant all the same
 
-    def test_eight_people_cannot_be_told_from_seven(self) -> None:
-        mechanism = MechanismOptions(public_size=32, epsilon=1.0, steps=20).make("dpsgd", 8)
-        eight = people(8)
-        seven = replace(eight, train=eight.train.take(np.arange(7)))
-        weights = [
-            ss.train(one, mechanism, grid=ss.Grid(SEEDS), records=ss.Records(probes=()), jobs=1).weights.values
-            for one in (eight, seven)
-        ]
-        assert shown_between(*(one[:, 0, 0, -1].astype(float) for one in weights)) <= 1.0
+    @pytest.mark.parametrize(("size", "told"), [(None, True), (32, False)])
+    def test_eight_people_cannot_be_told_from_seven_by_the_noise_on_many_weights(
+        self, size: int | None, told: bool
+    ) -> None:
+        lengths = []
+        for rows in (8, 7):
+            features, labels = np.zeros((rows, 100)), np.arange(rows) % 2
+            features[:, 0] = labels - 0.5  # the other 99 weights are noise alone
+            data = ss.from_arrays(features, labels, features, labels, norm_bound=1.0)
+            mechanism = MechanismOptions(public_size=size, epsilon=1.0, steps=5).make("dpsgd", rows)
+            trained = ss.train(data, mechanism, grid=ss.Grid(80), records=ss.Records(probes=()), jobs=1)
+            assert make_plan(data, mechanism).guarantee.reason.endswith("counts as public.") == told
+            lengths.append(np.linalg.norm(trained.weights.values[:, 0, 0, -1, 1:].astype(float), axis=1))
+        shown = shown_between(*(one[:, None] for one in lengths))
+        assert (shown > 1.0) == told
 
 
 class TestRowsOfOnePerson:
