@@ -27,7 +27,7 @@ from seedscope.integrations.torch import Recorder  # noqa: E402
 from seedscope.training import FlatClipping, Poisson  # noqa: E402
 from seedscope.training.dpsgd.batches import draw_batches  # noqa: E402
 from seedscope.training.dpsgd.noise import noise_keys, normals_like  # noqa: E402
-from seedscope.training.dpsgd.privacy_losses import _network_pulls  # noqa: E402
+from seedscope.training.dpsgd.privacy_losses import network_pulls  # noqa: E402
 from seedscope.training.dpsgd.steps import PrivateSteps  # noqa: E402
 from seedscope.training.dpsgd.train import People, batch_parts, train_dpsgd  # noqa: E402
 from seedscope.training.gradient import starting_points  # noqa: E402
@@ -158,9 +158,9 @@ def test_the_same_batches_and_noise_record_what_our_own_steps_record(
     _, structured = ravel_pytree(start)
     states = [ravel_pytree(start)[0], *ours["weights"][0, 0, 0, :-1]]
     for step, state in enumerate(states):
-        pulls = _network_pulls(
-            network, False, clip, (rows, labels.astype(np.float32)), normals[step], structured(jax.numpy.asarray(state))
-        )
+        people_here = (rows, labels.astype(np.float32))
+        at_state = structured(jax.numpy.asarray(state))
+        pulls = network_pulls(network, False, clip, normals[step], at_state, None, people_here)
         np.testing.assert_allclose(run.projections[step], multiplier * clip * np.asarray(pulls.products), atol=1e-4)
 
 
