@@ -407,6 +407,53 @@ print(seen)
     assert shown.stdout.split() == [*["True"] * len(places), "[]"], shown.stdout
 
 
+def test_hostile_tables_archives_and_reports_start_no_process_and_reach_nobody(tmp_path: Path) -> None:
+    """Each is refused, or read as text, under an audit hook; no file is written."""
+    import gzip
+    import subprocess
+    import sys
+    import zipfile
+
+    (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(bytes(300 << 20), 1))
+    (tmp_path / "pickle.csv").write_bytes(b"\x80\x04\x95cos\nsystem\n(S'touch owned'\ntR.")
+    (tmp_path / "formula.csv").write_text("a,y\n" + "".join(f'"=cmd|calc!A{k}",{k % 2}\n' for k in range(30)))
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        archive.writestr("../owned", "x")
+    (tmp_path / "report").mkdir()
+    forged = {"format": "seedscope-report", "version": 1, "__class__": "os.system"}
+    (tmp_path / "report" / "report.json").write_text(json.dumps(forged))
+    code = """
+import os, sys
+from seedscope import read_table, SeedscopeError
+from seedscope.report import write_page
+from seedscope.storage import import_store
+import pandas, json, jsonschema, sklearn.model_selection
+os.chdir(sys.argv[1])
+seen = []
+def hook(event, given):
+    wrong = ("os.exec", "os.fork", "os.system", "pickle.find_class")
+    if event.split(".")[0] in ("socket", "subprocess") or event in wrong:
+        seen.append(event)
+    elif event == "open" and any(one in str(given[1]) for one in "wax+") and "null" not in str(given[0]):
+        seen.append(str(given[0]))
+tries = [lambda name=name: read_table(name, target="y") for name in ("bomb.csv.gz", "pickle.csv", "formula.csv")]
+tries += [lambda: import_store("archive.zip", "new"), lambda: write_page("report")]
+sys.addaudithook(hook)
+for attempt in tries:
+    try:
+        attempt()
+    except SeedscopeError:
+        print("refused")
+print(seen, sorted(os.listdir()))
+"""
+    before = sorted(one.name for one in tmp_path.iterdir())
+    command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    *refused, rest = shown.stdout.splitlines()
+    assert refused == ["refused"] * 5
+    assert rest == f"[] {before}"
+
+
 def test_what_is_private_in_libraries_is_still_where_it_is_used() -> None:
     """One sentence for each private name that a new version may move; nothing public does these jobs."""
     from xarray.core import indexing
