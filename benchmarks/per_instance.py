@@ -72,14 +72,14 @@ def hundred_thousand_runs(runs: int = 100_000) -> dict[str, float]:
         trained = time.perf_counter() - start
         sums = np.moveaxis(ensemble.dataset["path_sums"].values[:, 0, 0], 1, 2)
         found = ss.per_instance.cut_off(sums, RUN_ORDERS)
+        rate = mechanism.sampling_probability(len(data.base))
+        mechanism_epsilon = ss.accounting.pld_epsilon(mechanism.noise_multiplier, rate, mechanism.steps, 1e-3)
         return {
             "trained": trained,
             "seconds": time.perf_counter() - start,
-            "guarantee": ss.accounting.pld_epsilon(
-                mechanism.noise_multiplier, mechanism.sampling_probability(len(data.base)), mechanism.steps, 1e-3
-            ),
+            "guarantee": mechanism_epsilon,
             "median": float(np.median(found.epsilon(1e-3))),
-            "largest": float(found.epsilon(1e-3).max()),
+            "better": float(np.mean(found.epsilon(1e-3) < mechanism_epsilon)),
         }
 
 
@@ -174,7 +174,9 @@ def main() -> None:
     report("100,000 logistic runs on breast-cancer, everybody's path sums", found["trained"], unit="s", goal="180 s")
     report("the same with their cut-offs", found["seconds"], unit="s")
     print(f"  ε at δ = 1e-3: guarantee {found['guarantee']:.3f} (proved, for any data); by the cut-off, 95 % for")
-    print(f"  everybody at once, with‖without: median {found['median']:.3f}, largest {found['largest']:.3f}")
+    print(
+        f"  everybody at once, with‖without: median {found['median']:.3f}, below it for {found['better']:.0%} of people"
+    )
     report("a million step divergences, orders 2–32", step_divergences(), unit="s", goal="3 s")
     if os.environ.get("SEEDSCOPE_DATA"):
         for name, rows in (("adult", None), ("mnist", 2500)):

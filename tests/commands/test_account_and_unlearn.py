@@ -115,7 +115,9 @@ def test_train_records_norms_that_unlearn_reads(tmp_path: Path) -> None:
     ran("train", "breast-cancer", *options, "--norms", "train", "--norms-every", "epoch", "--store", place, "--json")
     said = ran("unlearn", place, "--person", 5, "--budget", 100)
     assert "0 of 1 requests need training again" in said
-    assert "of must be one of" in refused("train", "breast-cancer", *options, "--norms", "everybody")
+    assert "of must be 'neighbours', 'train', 'test'" in refused(
+        "train", "breast-cancer", *options, "--norms", "everybody"
+    )
     assert "--norms-every must be" in refused(
         "train", "breast-cancer", *options, "--norms", "test", "--norms-every", "x"
     )

@@ -445,7 +445,7 @@ def test_no_guarantee_is_claimed_where_none_is_proved(options: dict[str, Any], w
         (lambda: DPSGD(clipping_norm=np.inf), "infinite without noise"),
         (lambda: DPSGD(rule="median"), "rule must be 'sum' or 'mean', got"),  # type: ignore[arg-type]
         (lambda: DPSGD.calibrated(1.0, 1e-5, examples=10, batch_size=11), "batch_size must be at most the 10"),
-        (lambda: Norms("everybody"), "of must be one of"),  # type: ignore[arg-type]
+        (lambda: Norms("everybody"), "of must be 'neighbours', 'train', 'test'"),  # type: ignore[arg-type]
         (lambda: Norms(every=0), "every must be"),
         (lambda: Norms(precision="float8"), "precision must be"),  # type: ignore[arg-type]
     ],
