@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import in_fresh_process, report, seconds
+from benchmarks.measure import in_fresh_process, report
 
 MODELS, WATCHED = 500, 500
 QUARTER, QUARTER_STEPS = 7326, 100  # a quarter of the census' training rows in a batch
 BATCH, STEPS = 128, 1000
-LENET_STEPS = 40
+LENET_STEPS = 10
 
 
 def census() -> Any:
@@ -38,6 +39,39 @@ def dpsgd(batch: int, steps: int, models: int, losses: bool) -> dict[str, float]
 
     mechanism = ss.DPSGD(4.0, batch, steps, noise_multiplier=1.0)
     return _timed(census(), mechanism, models, losses)
+
+
+def one_thread(batch: int, steps: int, models: int) -> dict[str, float]:
+    """Return processor seconds of logistic DP-SGD on the census in one thread, without and with everybody's losses."""
+    import seedscope as ss
+    from seedscope.training.dpsgd.train import train_dpsgd
+
+    data = census()
+    rows = np.vstack([data.base.features, data.spare_example.features]).astype(np.float32)
+    labels = np.append(data.base.labels, data.spare_example.labels).astype(np.float32)
+    network, private = ss.logistic().network(rows.shape[1:], 2), ss.DPSGD(4.0, batch, steps).private_steps()
+
+    def took(lossy: np.ndarray | None) -> float:
+        def run() -> None:
+            train_dpsgd(
+                private, network, "add_or_remove", 0, np.arange(models), np.array([-1]), ("varied",), (steps,), rows,
+                labels, None, lossy=lossy,
+            )  # fmt: skip
+
+        return processor_seconds(run)
+
+    found = {"base": took(None), "losses": took(np.arange(len(data.base)))}
+    return found | {"each": (found["losses"] - found["base"]) / (len(data.base) * steps * models)}
+
+
+def processor_seconds(action: Callable[[], None]) -> float:
+    """Return the least processor time of three runs, of which the first compiles."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        action()
+        times.append(time.process_time() - start)
+    return min(times)
 
 
 def objective(models: int) -> dict[str, float]:
@@ -111,7 +145,7 @@ def _status(pid: int) -> list[str]:
 
 
 def lenet(batch: int, watched: int) -> float:
-    """Return the seconds of a LeNet-5's steps, with the losses of this many people."""
+    """Return the processor seconds of a LeNet-5's steps, with the losses of this many people."""
     import seedscope as ss
     from seedscope.training.dpsgd.train import train_dpsgd
 
@@ -127,12 +161,16 @@ def lenet(batch: int, watched: int) -> float:
             labels, None, lossy=lossy,
         )  # fmt: skip
 
-    run()
-    return seconds(run, 3)
+    return processor_seconds(run)
 
 
 def main() -> None:
     """Print what everybody's losses cost for each mechanism."""
+    for batch, goal in ((QUARTER, "1.5×"), (2048, ""), (BATCH, "")):
+        alone = in_fresh_process("benchmarks.everybody", "one_thread", batch, 20, 64, threads=1)
+        extra = alone["losses"] - alone["base"]
+        report(f"64 logistic models, batches of {batch}: losses, processor time", extra, alone["base"], "s", goal)
+        report("  for each person, step and model", 1e9 * alone["each"], None, "ns")
     for batch, steps, goal in ((QUARTER, QUARTER_STEPS, "1.5×"), (BATCH, STEPS, "")):
         base, with_losses = (
             in_fresh_process("benchmarks.everybody", "dpsgd", batch, steps, MODELS, losses) for losses in (False, True)
@@ -147,7 +185,7 @@ def main() -> None:
         base_time, watched = (
             in_fresh_process("benchmarks.everybody", "lenet", batch, count, threads=1) for count in (0, WATCHED)
         )
-        report(f"LeNet-5, batches of {batch}, {WATCHED} watched, in all", watched, base_time, "s", "2×")
+        report(f"LeNet-5, batches of {batch}, {WATCHED} watched: in all, processor time", watched, base_time, "s", "2×")
     found = in_fresh_process("benchmarks.everybody", "objective", MODELS)
     report(f"{MODELS} models of objective perturbation, everybody, in all", found["seconds"], None, "s", "60 s")
     report("  the same, processor time", found["busy"], None, "s")
