@@ -7,6 +7,16 @@ from typing import Any
 
 CHOSEN_ON = ("contraception", "dermatology", "digits-binary", "synthetic", "mnist-binary", "cifar2")
 HELD_OUT = ("breast-cancer", "mammography", "credit", "german-credit", "heart", "adult")
+EIGHT = (
+    "breast-cancer",
+    "mammography",
+    "credit",
+    "german-credit",
+    "heart",
+    "contraception",
+    "dermatology",
+    "digits-binary",
+)
 EPSILON, DELTA = 1.0, 1e-5
 
 
@@ -20,6 +30,15 @@ def contenders(epsilon: float = EPSILON) -> dict[str, Any]:
         "Gaussian": ss.GaussianObjectivePerturbation(epsilon, DELTA),
         "output": ss.OutputPerturbation(epsilon, DELTA),
     }
+
+
+def by_public_rule(name: str, epsilon: float = EPSILON) -> Any:
+    """Return DP-SGD with its public defaults for a table: adding and removing a person."""
+    import seedscope as ss
+
+    data = ss.load(name)
+    scaling = ss.Standardised().fit(data) if data.norm_bound is None else ss.Unscaled().fit(data)
+    return ss.DPSGD.public(ss.Conditions.of(data, scaling), epsilon, DELTA)
 
 
 def measured(name: str, mechanism: Any, models: int) -> tuple[float, float]:
@@ -43,5 +62,17 @@ def main(names: tuple[str, ...] = HELD_OUT, models: int = 100) -> None:
         print(f"{name}: {', '.join(cells)}", flush=True)
 
 
+def steps_by_public_rule(models: int = 100) -> None:
+    """Print DP-SGD's public defaults on eight tables, beside the Gaussian tilt and no privacy, a row for each."""
+    import seedscope as ss
+
+    tilt = ss.GaussianObjectivePerturbation(EPSILON, DELTA, relation="add_or_remove")
+    for name in EIGHT:
+        steps = [measured(name, by_public_rule(name, epsilon), models) for epsilon in (0.5, 1.0, 2.0)]
+        others = measured(name, tilt, models), measured(name, ss.ObjectivePerturbation(float("inf")), 2)
+        print(f"{name}: {', '.join(f'{100 * one:.1f} / {two:.2f}' for one, two in (*steps, *others))}", flush=True)
+
+
 if __name__ == "__main__":
     main(tuple(sys.argv[1:]) or HELD_OUT)
+    steps_by_public_rule()
