@@ -82,6 +82,7 @@ def ours(path: str, kind: str) -> dict[str, float]:
     made: dict[str, Any] = {"forest": RandomForestClassifier(100, random_state=0), "linear": LogisticRegression()}
     target = made[kind].fit(X[train], y[train]).predict_proba(X)[:, 1]
 
+    linear_scores(X[:50], y[:50], 0.5, target[:50])  # what is imported is not measured, neither here nor there
     start = os.times()
     with threadpool_limits(1):
         scores = forest_scores(X, y, target) if kind == "forest" else linear_scores(X, y, float(train.mean()), target)
