@@ -12,7 +12,7 @@ from seedscope.execution.run import default_jobs, train
 from seedscope.mechanisms import Mechanism
 from seedscope.planning import Grid, Records, make_plan
 
-PATIENCE = 0.5  # seconds of training that make a speed believable
+PATIENCE = 0.15  # seconds of training that make a speed believable
 GROWTH = 4
 
 
