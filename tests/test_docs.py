@@ -91,5 +91,5 @@ def test_the_site_loads_nothing_from_elsewhere() -> None:
 def test_what_builds_the_site_is_part_of_the_project() -> None:
     menu = (ROOT / "mkdocs.yml").read_text()
     builders = re.findall(r"docs/building/\w+\.py", menu)
-    assert len(builders) == 2
+    assert len(builders) >= 2
     assert [builder for builder in builders if not (ROOT / builder).is_file()] == []
