@@ -46,7 +46,7 @@ def audit(
     drop_missing: data_options.DropMissing = False,
     mechanism: Annotated[
         str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")
-    ] = "gaussian-objective",
+    ] = mechanism_options.DEFAULT,
     model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
     epsilon: Annotated[list[float] | None, typer.Option(help="A privacy level; repeatable. Not for sgd.")] = None,
     delta: mechanism_options.Delta = None,

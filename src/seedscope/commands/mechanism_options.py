@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from seedscope.mechanisms import Conditions, Mechanism
 
 MECHANISMS = ("sgd", "dpsgd", "output", "objective", "gaussian-objective")
+DEFAULT = "gaussian-objective"  # of whatever is private: what comparisons show to be best
 
 
 STEPPING = ("learning_rate", "batch_size", "steps", "epochs")

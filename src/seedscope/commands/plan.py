@@ -26,7 +26,9 @@ def plan(
     examples: Annotated[
         int | None, typer.Option(help="People to know it of at once; default: the test part, times classes beyond two.")
     ] = None,
-    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")] = "objective",
+    mechanism: Annotated[
+        str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")
+    ] = mechanism_options.DEFAULT,
     model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
     hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 10,
     learning_rate: mechanism_options.LearningRate = None,

@@ -19,7 +19,9 @@ def release(
     target: data_options.Target = None,
     test: data_options.Test = None,
     drop_missing: data_options.DropMissing = False,
-    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")] = "objective",
+    mechanism: Annotated[
+        str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")
+    ] = mechanism_options.DEFAULT,
     model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
     epsilon: Annotated[float, typer.Option(help="The privacy level of all that is published.")] = 1.0,
     delta: mechanism_options.Delta = None,
