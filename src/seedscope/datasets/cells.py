@@ -75,7 +75,7 @@ def longest_empty(words: Iterable[str] = ()) -> int:
     """Return how long a cell may be that says nothing: a longer one need not be looked at, if it was stripped.
 
     >>> longest_empty(), longest_empty(["not measured"])
-    (5, 12)
+    (4, 12)
     """
     return max(map(len, (*EMPTY_CELLS, *words)))
 

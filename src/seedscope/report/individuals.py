@@ -38,7 +38,8 @@ COLUMNS = {  # of the table of everyone, beside those of `words.PERSON`
 FORMULA_START = re.compile(r"^[=+\-@\t\r\n＝＋－＠]")
 
 
-INNER_FORMULA = re.compile(r"([;\t\r\n|])([^\S;\t\r\n|]*[=+\-@＝＋－＠])")  # where a program splits cells elsewhere than at commas
+# Where a program splits cells elsewhere than at commas.
+INNER_FORMULA = re.compile(r"([;\t\r\n|])([^\S;\t\r\n|]*[=+\-@＝＋－＠])")
 
 
 PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
