@@ -22,7 +22,7 @@ ROOMS = {
     "mechanisms": "what is randomised and what that guarantees, as frozen data",
     "planning": "grid, chunks, records, and the identity of a plan",
     "storage": "a folder that survives being killed, and the ensemble that analyses read",
-    "analyses": "functions of arrays; in each package one `from_ensemble`",
+    "analyses": "functions of arrays; where one reads an ensemble, in its `from_ensemble`",
     "execution": "chunks go to workers, results are written once",
     "releasing": "the one model to publish, and its card",
     "report": "page, JSON, CSV, charts: shows, computes nothing",

@@ -83,6 +83,17 @@ def test_only_from_ensemble_reads_an_ensemble() -> None:
     assert [str(one) for one in readers if not one.file.endswith("from_ensemble.py")] == []
 
 
+def test_an_analysis_is_everywhere_where_people_look_for_it() -> None:
+    folders = {one.name for one in (SOURCES / "analyses").iterdir() if (one / "__init__.py").is_file()}
+    root = SOURCES.parents[1]
+    menu, builder = (root / "mkdocs.yml").read_text(), (root / "docs" / "building" / "pages.py").read_text()
+    stubs = [(SOURCES / "__init__.pyi").read_text(), (SOURCES / "analyses" / "__init__.pyi").read_text()]
+    assert [one for one in folders if not all(f" {one} as {one}" in stub for stub in stubs)] == []
+    assert [one for one in folders if f"- reference/{one}.md" not in menu or f'"{one}"' not in builder] == []
+    assert [one for one in folders if not (TESTS / "analyses" / one).is_dir()] == []
+    assert [one for one in folders if f"`ss.{one}`" not in (DOCS / "public.md").read_text()] == []
+
+
 def test_tests_have_the_rooms_of_the_package() -> None:
     folders = {one.name for one in TESTS.iterdir() if one.is_dir()} - OUTSIDE
     assert folders <= set(ROOMS)

@@ -26,6 +26,7 @@ NAMESPACES = {
     "datasets": "seedscope.datasets",
     "models": "seedscope.models",
     "training": "seedscope.training",
+    "mechanisms": "seedscope.mechanisms",
     "core": "seedscope.core",
 }
 OUTSIDE = re.compile(r"\]\(\.\./((?:src|tests|benchmarks)/[^)]+|[A-Z]+\.md)\)")  # links from docs/ to the repository
@@ -62,7 +63,7 @@ def namespace_page(name: str, path: str) -> str:
     """Return the reference of one namespace: what it is for, and each of its names."""
     module = import_module(path)
     about = (module.__doc__ or "").strip().split("\n\n")[0]
-    title = "seedscope.core" if name == "core" else f"ss.{name}"  # not among the names of the package itself
+    title = path if name in ("core", "mechanisms") else f"ss.{name}"  # the two are not among the package's own names
     return f"# {title}\n\n{about}\n" + entries(path, public_names(module))
 
 

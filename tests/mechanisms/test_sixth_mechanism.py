@@ -6,14 +6,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import seedscope as ss
 from seedscope.core import SeedscopeError
-from seedscope.mechanisms import Conditions, Mechanism
+from seedscope.mechanisms import Conditions, Mechanism, StepMechanism
 from seedscope.planning import make_plan
+from seedscope.training import ChunkTrainer, Job
 from tests.helpers.small_data import given_scaling, table
 from tests.mechanisms.sixth import PureOutputPerturbation
 
@@ -98,3 +100,46 @@ def test_a_mechanism_that_forgets_an_answer_cannot_be_made() -> None:
 
     with pytest.raises(TypeError, match="abstract"):
         Unfinished()  # type: ignore[abstract]
+
+
+class WithoutItsRelation(PureOutputPerturbation):
+    """Forgets to say what neighbouring data are."""
+
+    relation = None  # type: ignore[assignment]
+
+
+class StepsThatAreNotCounted(StepMechanism):
+    """Says neither how many steps it takes nor of how many rows."""
+
+
+def test_what_an_author_forgets_is_told_in_one_sentence() -> None:
+    with pytest.raises(SeedscopeError, match="WithoutItsRelation must say its relation"):
+        WithoutItsRelation()
+    with pytest.raises(TypeError, match=r"batch_size.*last_step"):
+        StepsThatAreNotCounted()  # type: ignore[abstract]
+    with pytest.raises(SeedscopeError, match=r"SGD is a name of seedscope\.mechanisms\.sgd already"):
+        type("SGD", (PureOutputPerturbation,), {"__module__": "elsewhere"})
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "change", "said"),  # other ε, so that no trainer of another test is kept
+    [
+        (3.1, lambda records: {"weights": records["weights"]}, r"must give the record '(scores|losses)'"),
+        (3.2, lambda records: records | {"mine": records["losses"]}, "gave a record 'mine' that no plan of it has"),
+        (3.3, lambda records: records | {"weights": records["weights"][:, :, :, 0]}, "'weights' with the axes"),
+    ],
+)
+def test_a_trainer_that_gives_other_records_is_refused_before_anything_is_written(
+    epsilon: float, change: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = PureOutputPerturbation.trainer
+
+    def trainer(self: PureOutputPerturbation, job: Job) -> ChunkTrainer:
+        train = original(self, job)
+        return lambda seeds, neighbours: change(train(seeds, neighbours))
+
+    monkeypatch.setattr(PureOutputPerturbation, "trainer", trainer)
+    mechanism = PureOutputPerturbation(epsilon=epsilon, l2=0.1)
+    with pytest.raises(SeedscopeError, match=said):
+        ss.train(table(), mechanism, grid=ss.Grid(seeds=4), store=tmp_path / "store", jobs=1)
+    assert list((tmp_path / "store" / "done").iterdir()) == []

@@ -34,6 +34,7 @@ from seedscope.mechanisms import (
     Mechanism,
     ObjectivePerturbation,
     OutputPerturbation,
+    only_if,
 )
 from seedscope.numerics import mean_interval
 from seedscope.planning import Grid, Records
@@ -73,6 +74,7 @@ class Contender:
     disagreement: Number
     arbitrary_share: Number
     most_exposed: Number | None = None
+    assumes: tuple[str, ...] = ()  # what would have to be public for its ε to be proved
 
     @property
     def title(self) -> str:
@@ -117,6 +119,7 @@ class Comparison:
             f"Best at {self.risk}: {best.title}, accuracy {100 * best.accuracy.value:.1f} %, "
             f"mean disagreement {best.disagreement.value:.3f}.",
             f"Privacy costs {lost:.1f} points of accuracy here.",
+            kind_of_epsilon(best.assumes),
             f"The price of having looked: this table is not private. Who trains all {private} privately and releases "
             f"the best one spends {private} times the ε and δ on everybody (or trains each at 1/{private} of them). A "
             "mechanism that is fixed before the data are looked at costs nothing more: without other knowledge take "
@@ -283,7 +286,17 @@ def contender(name: str, ensemble: Ensemble, data: Dataset) -> Contender:
         disagreement=found.mean,
         arbitrary_share=Number(shares[0], "statistical", shares[1], shares[2], CONFIDENCE),
         most_exposed=None if guarantee.epsilon is None else most_exposed(ensemble, data),
+        assumes=guarantee.assumes,
     )
+
+
+def kind_of_epsilon(assumes: tuple[str, ...]) -> str:
+    """Return of which kind a table's ε are, in a sentence.
+
+    >>> kind_of_epsilon(())
+    'Each ε is proved.'
+    """
+    return f"Each ε is an estimate: {only_if(assumes)}." if assumes else "Each ε is proved."
 
 
 def _accuracy(ensemble: Ensemble) -> Number:

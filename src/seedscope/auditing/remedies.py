@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from seedscope.analyses import multiplicity
+from seedscope.auditing.comparison import kind_of_epsilon
 from seedscope.auditing.levels import ARBITRARY, scored
 from seedscope.auditing.released import CERTAIN, told_by_released
 from seedscope.core import Number, SeedscopeError, require, require_count
@@ -63,6 +64,7 @@ class PricedRemedies:
     wanted: float
     remedies: tuple[Remedy, ...]
     left_out: Mapping[str, str]
+    assumes: tuple[str, ...] = ()  # what would have to be public for the ε to be proved
 
     @property
     def enough(self) -> tuple[Remedy, ...]:
@@ -76,7 +78,8 @@ class PricedRemedies:
         now = self.remedies[0]
         said = [f"As it is, {_percent(now.arbitrary_share)} of the decisions are arbitrary at ε = {now.epsilon:g}."]
         if not self.enough:
-            return (*said, f"No remedy that was tried comes down to {100 * self.wanted:g} %.", LOOKED)
+            tried = f"No remedy that was tried comes down to {100 * self.wanted:g} %."
+            return (*said, tried, kind_of_epsilon(self.assumes), LOOKED)
         best = self.enough[0]
         extra = "no further privacy" if best.epsilon <= now.epsilon * (1 + 1e-9) else f"ε = {best.epsilon:.3g} in all"
         undecided = f", and leaves {_percent(best.undecided)} of the people undecided" if best.undecided.value else ""
@@ -89,7 +92,7 @@ class PricedRemedies:
         reach = f"Cheapest for {100 * self.wanted:g} %: {best.title} ({best.spending}), which costs {extra}{undecided}"
         end = best.arbitrary_share.upper
         open_end = "" if end is None or end <= self.wanted else f"; its interval reaches {100 * end:.1f} %"
-        return (*said, f"{reach}{open_end}.", LOOKED)
+        return (*said, f"{reach}{open_end}.", kind_of_epsilon(self.assumes), LOOKED)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -152,7 +155,8 @@ def price_remedies(
         except SeedscopeError as error:
             require(error.argument == "epsilon", str(error))  # so little of ε is left that no model results
             left_out[f"ε split over {k}"] = str(error)
-    return PricedRemedies(data.name, mechanism.words(), models, wanted, tuple(found), left_out)
+    assumes = mechanism.guarantee(bench.conditions).assumes
+    return PricedRemedies(data.name, mechanism.words(), models, wanted, tuple(found), left_out, assumes)
 
 
 @dataclass(frozen=True, eq=False)

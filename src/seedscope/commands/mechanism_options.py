@@ -59,7 +59,7 @@ Steps = Annotated[int | None, typer.Option(help="Steps of sgd (1000) and dpsgd (
 Epochs = Annotated[float | None, typer.Option(help="Instead of --steps: passes over the data.")]
 
 
-Delta = Annotated[float | None, typer.Option(help="δ of dpsgd and output perturbation; default 1e-6.")]
+Delta = Annotated[float | None, typer.Option(help="δ of dpsgd, output and gaussian-objective; default 1e-6.")]
 
 
 PublicSize = Annotated[

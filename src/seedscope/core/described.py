@@ -27,6 +27,9 @@ class Described:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        known = KINDS.setdefault(cls.__name__, cls)
+        if known.__module__ != cls.__module__:
+            raise SeedscopeError(f"{cls.__name__} is a name of {known.__module__} already; give the class another one.")
         KINDS[cls.__name__] = cls
 
     def __post_init__(self) -> None:

@@ -32,7 +32,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from seedscope.accounting import TradeOff, trade_off
-from seedscope.core import BASE, Described, Kind, Number, Relation, SeedscopeError, from_description, require
+from seedscope.core import (
+    BASE,
+    RELATIONS,
+    Described,
+    Kind,
+    Number,
+    Relation,
+    SeedscopeError,
+    from_description,
+    require,
+)
 from seedscope.datasets import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -298,6 +308,13 @@ class Mechanism(Described, ABC):
     model_records: ClassVar[Mapping[str, str]] = {}  # further records, one number for each model: name → type
     records_weights: ClassVar[bool] = True  # a user's own model has none that we could name
 
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        require(kind.__dataclass_params__.frozen, f"{self.name} must be a frozen dataclass: @dataclass(frozen=True).")
+        said = getattr(self, "relation", None)
+        require(said in RELATIONS, f"{self.name} must say its relation, one of {RELATIONS}, got {said!r}.")
+        super().__post_init__()
+
     @property
     @abstractmethod
     def sampling(self) -> Sampling | None:
@@ -333,7 +350,12 @@ class Mechanism(Described, ABC):
 
     @abstractmethod
     def trainer(self, job: Job) -> ChunkTrainer:
-        """Return the function (seeds, neighbours) → records [seed, neighbour, init, ...]."""
+        """Return the function (seeds, neighbours) → records by name.
+
+        They are `weights` [seed, neighbour, init, step, parameter], and where rows are probed `scores` and `losses`
+        [seed, neighbour, init(, step), example(, class)] *of these weights*: of the model that is released, noise
+        included. Noise is drawn from `job.noise_seed`. Further records are those in `model_records`.
+        """
 
     def published(self, job: Job, draws: SystemDraws, epsilon: float) -> np.ndarray:
         """Return the weights [weight] of the one model to publish, with random numbers that are kept nowhere.

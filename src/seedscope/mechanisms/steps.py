@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -21,6 +22,16 @@ class StepMechanism(Mechanism):
     takes_network: ClassVar[bool] = True
     has_initial_point: ClassVar[bool] = True
     precision: ClassVar[type] = np.float32
+
+    @property
+    @abstractmethod
+    def last_step(self) -> int:
+        """The number of steps."""
+
+    @property
+    @abstractmethod
+    def batch_size(self) -> int:
+        """The expected number of rows in a batch; a field of this name will do."""
 
     def check(self, conditions: Conditions) -> None:
         """Raise where a batch is larger than the data."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from seedscope.core import require
 from seedscope.datasets import Part
 from seedscope.planning import Chunk, Plan
 from seedscope.training import Arrays
@@ -183,10 +184,24 @@ def region(plan: Plan, chunk: Chunk) -> tuple[slice, slice]:
 
 
 def trim(plan: Plan, chunk: Chunk, records: Arrays) -> Arrays:
-    """Return the records without the padding beyond the grid's edge."""
+    """Return the records without the padding beyond the grid's edge, or raise where a trainer gave others."""
     seeds, neighbours = region(plan, chunk)
     inside = np.s_[: seeds.stop - seeds.start, : neighbours.stop - neighbours.start]
+    require_records(plan, records)
     return {name: np.ascontiguousarray(values[inside]) for name, values in records.items()}
+
+
+def require_records(plan: Plan, records: Arrays) -> None:
+    """Raise unless a trainer gave every record that the plan has, no other, each with its axes."""
+    wanted = {one.name: one for one in stored_variables(plan)}
+    given = {stored_name(name): values for name, values in records.items()}
+    trainer = f"the trainer of {plan.mechanism.name}"
+    for name in wanted.keys() | given.keys():
+        require(name in given, f"{trainer} must give the record {name!r}, which the plan has; it gave {sorted(given)}.")
+        require(name in wanted, f"{trainer} gave a record {name!r} that no plan of it has; name it in model_records.")
+        axes, shape, found = wanted[name].axes, wanted[name].shape[2:], given[name].shape[2:]
+        rule = f"{trainer} must give {name!r} with the axes {list(axes)}, those after neighbour of sizes {shape}"
+        require(found == shape, f"{rule}; got {found}.")
 
 
 def _variable(plan: Plan, name: str, axes: tuple[str, ...], dtype: str) -> Variable:

@@ -85,3 +85,25 @@ def test_the_initial_point_is_recorded_as_step_0() -> None:
     bound = np.sqrt(6 / 31)  # Glorot's: 30 features in, one logit out; biases begin at 0
     assert np.abs(first["varied"]).max() <= bound
     assert (np.ptp(first["varied"], axis=0) == 0).sum() == 1
+
+
+def test_a_narrow_gaussian_part_is_resolved_or_refused() -> None:
+    narrow = intrinsic.uniform_and_gaussian_epsilon(0.001, [5.0], 0.0005, 5e-5)
+    assert excess_by_steps(narrow, 0.001, 5.0, 0.0005) == pytest.approx(5e-5, rel=0.05)
+    with pytest.raises(SeedscopeError, match="deviations of the Gaussian part wide"):
+        intrinsic.uniform_and_gaussian_epsilon(0.001, [500.0], 0.0005, 1e-6)
+
+
+def excess_by_steps(epsilon: float, shift: float, half_width: float, noise_scale: float) -> float:
+    """Return ∫(p(x) − e^ε p(x + shift))₊ dx by fine steps around both ends, where alone it is not 0."""
+    near = np.linspace(-12 * noise_scale - shift, 12 * noise_scale + shift, 400_001)
+    total = 0.0
+    for end in (-half_width, half_width):
+        x = end + near
+        laws = [
+            norm.cdf((y + half_width) / noise_scale) - norm.cdf((y - half_width) / noise_scale) for y in (x, x + shift)
+        ]
+        total += float(
+            np.maximum(0.0, laws[0] - np.exp(epsilon) * laws[1]).sum() * (near[1] - near[0]) / (2 * half_width)
+        )
+    return total

@@ -2,7 +2,7 @@
 
 Neither paper looks: the noise of logistic regression is mostly what is left of the *initial point*, which is uniform
 and has no tails, while δ lives in the tails. The true law, a known uniform one through a linear map plus a
-Gaussian, gives the ε that a Gaussian of the same size only guesses.
+Gaussian, gives the exact ε of one direction, which a Gaussian of the same size only guesses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from seedscope.analyses.intrinsic.normality import shapiro_wilk
 from seedscope.core import require, require_positive, require_probability
 
-GRID = 1 << 16  # points of a density
+CELLS = 16  # of a density's grid in one deviation of the Gaussian part, at least
+FEWEST, MOST = 1 << 14, 1 << 22  # points of that grid
 REACH = 12.0  # deviations of Gaussian noise that the grid covers on each side
 LARGEST_EPSILON = 30.0  # beyond it a density's rounding would decide
 
@@ -95,9 +96,7 @@ def _pooled(rows: np.ndarray) -> float:
     return float(np.sqrt(rows.var(axis=0).mean()))
 
 
-def uniform_and_gaussian_epsilon(
-    shift: float, half_widths: ArrayLike, noise_scale: float, delta: float, *, points: int = GRID
-) -> float:
+def uniform_and_gaussian_epsilon(shift: float, half_widths: ArrayLike, noise_scale: float, delta: float) -> float:
     """Return the exact ε at δ of a number that gets uniform and Gaussian noise and that a person shifts.
 
     The law of one direction of convex SGD's weights: Σ_j U(−h_j, h_j), the initial point through a linear map, plus
@@ -109,7 +108,6 @@ def uniform_and_gaussian_epsilon(
         half_widths: [term] of the uniform parts; none leaves the Gaussian mechanism.
         noise_scale: of the Gaussian part, above 0.
         delta: in (0, 1); below 1e-11 rounding decides, and it is refused. An ε above 30 is infinite, for that reason.
-        points: of the density's grid.
 
     >>> round(uniform_and_gaussian_epsilon(1.0, [], 1.0, 1e-5), 2)  # the Gaussian mechanism
     4.38
@@ -121,7 +119,7 @@ def uniform_and_gaussian_epsilon(
     require(delta >= 1e-11, f"delta must be at least 1e-11 here, got {delta:g}: rounding decides below.")
     widths = np.abs(np.asarray(half_widths, float).ravel())
     move = abs(float(shift))
-    with_person, without = _densities(move, widths, noise_scale, points)
+    with_person, without = _densities(move, widths, noise_scale)
 
     def excess(epsilon: float) -> float:
         return float(np.maximum(0.0, with_person - np.exp(epsilon) * without).sum())
@@ -138,7 +136,10 @@ def uniform_and_gaussian_epsilon(
 
 
 def epsilon_by_true_law(shifts: ArrayLike, origin: NoiseOrigin, half_widths: ArrayLike, delta: float) -> np.ndarray:
-    """Return each person's ε at δ by the noise's true law, along the direction that shows them best.
+    """Return each person's ε at δ by the noise's true law along one direction: a *lower* side of their ε.
+
+    The direction is the one that would show them best were the noise Gaussian. What other directions and combinations
+    of them show in addition is not counted: noise without tails can be told by single weights that are too large.
 
     Args:
         shifts: [person, parameter], what each person's record moves the weights by in the mean over seeds.
@@ -170,9 +171,16 @@ def epsilon_by_true_law(shifts: ArrayLike, origin: NoiseOrigin, half_widths: Arr
     )
 
 
-def _densities(shift: float, widths: np.ndarray, noise_scale: float, points: int) -> tuple[np.ndarray, np.ndarray]:
+def _densities(shift: float, widths: np.ndarray, noise_scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities of a fine grid's cells, with and without the shift."""
     reach = 2 * (widths.sum() + REACH * noise_scale + shift)
+    needed = CELLS * reach / noise_scale
+    require(
+        needed <= MOST,
+        f"the uniform part must be at most some {MOST // (4 * CELLS):,} deviations of the Gaussian part wide, got "
+        f"{widths.sum() / noise_scale:,.0f}.",
+    )
+    points = max(FEWEST, 1 << int(np.ceil(np.log2(needed))))
     frequencies = 2 * np.pi * np.fft.rfftfreq(points, reach / points)
     transformed = np.exp(-((noise_scale * frequencies) ** 2) / 2) * np.prod(
         np.sinc(np.outer(frequencies, widths) / np.pi), axis=1

@@ -43,7 +43,7 @@ POWER_LAWS = ("normal_diagonal", "laplace", "uniform")
 class NoiseOutcome:
     """What the seeds' noise is, with initial points that vary and with one for all; and what it hides of people.
 
-    `by_law` [person] has ε by the noise's true law; None where δ is too small for it.
+    `by_law` [person] has ε by the noise's true law along one direction, a lower side; None where δ is too small for it.
     """
 
     setting: Setting
@@ -145,8 +145,8 @@ def people_rows(outcome: NoiseOutcome) -> Iterator[Comparison]:
     interval = f"{found.epsilon_lower[worst]:.3g} to {found.epsilon_upper[worst]:.3g} at 95 %, were the noise Gaussian"
     yield row(outcome, PERSONAL, "ε of the most exposed person", found.epsilon.max(), interval)
     if outcome.by_law is not None:
-        note = "uniform initial point through a linear map, plus Gaussian; inf: above 30"
-        yield row(outcome, PERSONAL, "the same by the true law", float(outcome.by_law[worst]), note)
+        note = "along this direction; uniform initial point through a linear map, plus Gaussian; inf: above 30"
+        yield row(outcome, PERSONAL, "the same by the true law, at least", float(outcome.by_law[worst]), note)
 
 
 def row(outcome: NoiseOutcome, place: str, quantity: str, ours: float, note: str = "") -> Comparison:
