@@ -46,6 +46,41 @@ def test_everybodys_move_is_that_of_a_true_refit(relation: Any) -> None:
     assert found.kind == "proved"
 
 
+def minimiser(rows: np.ndarray, labels: np.ndarray, l2: float) -> np.ndarray:
+    """Return the minimiser by Newton's method with short steps, to the last digits."""
+    theta = np.zeros(rows.shape[1])
+    for _ in range(60):
+        s = 1 / (1 + np.exp(-rows @ theta))
+        hessian = (rows * (s * (1 - s))[:, None]).T @ rows / len(rows) + l2 * np.eye(len(theta))
+        step = np.linalg.solve(hessian, (s - labels) @ rows / len(rows) + l2 * theta)
+        theta = theta - step / max(1.0, float(np.linalg.norm(step)))
+    return theta
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+@pytest.mark.parametrize(
+    ("count", "length", "l2", "noise"),
+    [(20, 1.4, 10.0, 1.0), (10, 1.4, 1.0, 1e6), (20, 5.0, 0.01, 1.0), (50, 5.0, 0.01, 1.0)],
+    ids=["stiff", "loud", "few people", "long rows"],  # the last two: steps with θ's own Hessian do not converge
+)
+def test_the_certified_error_holds_and_is_small(
+    relation: Any, count: int, length: float, l2: float, noise: float
+) -> None:
+    draw = np.random.default_rng(0)
+    rows = np.column_stack([draw.normal(size=(count + 1, 3)), np.ones(count + 1)])
+    rows *= length / np.linalg.norm(rows, axis=1, keepdims=True)
+    labels = (rows[:, 0] + draw.normal(size=count + 1) > 0).astype(float)
+    (rows, row), (labels, label) = (rows[:-1], rows[-1]), (labels[:-1], labels[-1])
+    found = output_perturbation(rows, labels, l2, noise, relation=relation, spare=(row, label))
+    theta, put = minimiser(rows, labels, l2), row if relation == "replace_one" else 0 * row
+    for person in range(count):
+        chosen = np.arange(count) == person
+        refit = minimiser(np.where(chosen[:, None], put, rows), np.where(chosen, label, labels), l2)
+        off = abs(np.linalg.norm(refit - theta) / noise - found.ratio[person])
+        assert off <= found.error[person] + 1e-14 / (l2 * noise)
+    assert found.error.max() <= 2e-8
+
+
 def test_nobody_moves_the_minimiser_further_than_its_sensitivity() -> None:
     R = float(np.linalg.norm(ROWS, axis=1).max())
     found = output_perturbation(ROWS, LABELS, L2, NOISE, R, relation="add_or_remove")

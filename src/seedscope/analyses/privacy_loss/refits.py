@@ -6,7 +6,8 @@ until what is left is certified to be small enough: the objective is λ-strongly
 
     ‖∇(θ + v + w)‖ ≤ R/(6√3) · √(wᵀCw) · (√(vᵀCv) + √(wᵀCw)/2)        where H(θ) w = −∇(θ + v)
 
-so that one evaluation for everybody, a product of N × N logits, is nearly always enough.
+so that one evaluation for everybody, a product of N × N logits, is nearly always enough. Whoever bends the objective
+so much that these steps do not converge is fitted again alone, with a Hessian at each step's own point.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Refits:
     def moves(self, enough: float) -> tuple[np.ndarray, np.ndarray]:
         """Return how far each person moves the minimiser, and by how much that may be wrong, at best `enough`."""
         parts = np.array_split(np.arange(len(self.rows)), max(1, -(-(len(self.rows) ** 2) // BLOCK)))
-        inverse, reach, left = np.linalg.inv(self.hessian()), self._reach(), self.gradient()
+        inverse, reach, left = np.linalg.inv(self.hessian() + self._other_bend()), self._reach(), self.gradient()
         found = map_in_threads(lambda part: self._moves_of(part, inverse, reach, left, enough), parts)
         moved, errors = (np.concatenate(values) for values in zip(*found, strict=True))
         return moved, errors + float(np.linalg.norm(left)) / self.l2
@@ -86,10 +87,32 @@ class Refits:
             if np.all(errors <= enough):
                 break
             gradients = self._gradients(part, self.theta + steps)
-        return np.linalg.norm(steps, axis=1), errors
+        moved = np.linalg.norm(steps, axis=1)
+        for k in np.flatnonzero(~(errors <= enough)):  # not a number is not enough
+            moved[k], errors[k] = self._fitted_again(int(part[k]))
+        return moved, errors
+
+    def _fitted_again(self, person: int) -> tuple[float, float]:
+        """Return one person's move and its error, fitted alone from the start."""
+        rows, labels = self.rows.copy(), self.labels.copy()
+        rows[person], labels[person] = (0.0, 0.0) if self.other is None else self.other
+        alone = Refits.of(rows, labels, self.l2, None)
+        moved = float(np.linalg.norm(alone.theta - self.theta))
+        return moved, float(np.linalg.norm(alone.gradient())) / self.l2
+
+    def _other_bend(self) -> np.ndarray:
+        """Return the part in the Hessian at θ of who stands in, which is the same whoever is replaced."""
+        if self.other is None:
+            return np.zeros((len(self.theta), len(self.theta)))
+        s = expit(self.theta @ self.other[0])
+        bend: np.ndarray = s * (1 - s) * np.outer(self.other[0], self.other[0]) / len(self.rows)
+        return bend
 
     def _own_hessians(self, part: np.ndarray, inverse: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the function that multiplies [person, feature] by each person's inverse Hessian at θ, a rank less."""
+        """Return the function that multiplies [person, feature] by each person's inverse Hessian at θ, a rank less.
+
+        inverse: of the Hessian of all rows and the one that stands in, from which the person's own is taken out.
+        """
         rows, s = self.rows[part], expit(self.rows[part] @ self.theta)
         weights, solved = s * (1 - s) / len(self.rows), rows @ inverse
         factors = weights / (1 - weights * np.einsum("ij,ij->i", solved, rows))
