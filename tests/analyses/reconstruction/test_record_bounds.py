@@ -157,20 +157,19 @@ def test_no_exactly_unbiased_guess_of_a_count_beats_what_is_proved(block: int) -
             if not few_valued(data.base.features)[0]
             else None
         )
-        steps = np.arange(data.base.features[:, 0].max() + 1)
+        known = np.unique(data.base.features[:, 0])
         refits = Refits.of(
             np.column_stack([fitted.apply(data.base.features), np.ones(24)]), data.base.labels.astype(float),
             regression.weights, np.full(3, L2),
         )  # fmt: skip
         record = seed % 24
         truth, others, moves = data.base.features[record, 0], [], []
-        for value in steps:
-            if abs(value - truth) == 1:
-                moved = data.base.features.copy()
-                moved[record, 0] = value
-                w = minimiser(np.column_stack([fitted.apply(moved), np.ones(24)]), data.base.labels)
-                others.append(value - truth)
-                moves.append((w - regression.weights) / noise)
+        for value in (*known[known < truth][-1:], *known[known > truth][:1]):  # the next ones that occur
+            moved = data.base.features.copy()
+            moved[record, 0] = value
+            w = minimiser(np.column_stack([fitted.apply(moved), np.ones(24)]), data.base.labels)
+            others.append(value - truth)
+            moves.append((w - regression.weights) / noise)
         exact = least_variance(np.array(others), np.array(moves))
         for k in range(len(others)):
             moved = data.base.features.copy()
@@ -179,7 +178,7 @@ def test_no_exactly_unbiased_guess_of_a_count_beats_what_is_proved(block: int) -
             true = np.linalg.norm(moves[k]) * noise
             assert true * (1 - 1e-6) <= far
             tightness.append(far / true)
-            proved = rc.grid_error_lower(1.0, np.array([far]), noise)[0] ** 2
+            proved = rc.grid_error_lower(abs(others[k]), np.array([far]), noise)[0] ** 2
             assert proved <= exact * (1 + 1e-9)
         if found is not None:
             assert found.feature_error_lower[record, 0] ** 2 <= exact * (1 + 1e-9)
@@ -188,6 +187,45 @@ def test_no_exactly_unbiased_guess_of_a_count_beats_what_is_proved(block: int) -
             beaten += bool(1 / found.information.value[record, 0] > exact)
     assert np.median(tightness) < 1.2
     assert beaten > 0 or block  # Cramér–Rao, which was called proved, is beaten
+
+
+POSSIBLE = np.array([0.0, 1, 2, 20, 50, 90])
+
+
+def with_gaps(rows: int = 36) -> Dataset:
+    """An amount that is one of six, on the grid of step 1, and a measurement."""
+    draw = np.random.default_rng(0)
+    amount, other = POSSIBLE[np.arange(rows) % 6], draw.normal(size=rows)
+    labels = (amount / 40 + other + draw.normal(size=rows) > 0.7).astype(int)
+    part = Part(np.column_stack([amount, other]), labels, np.arange(rows), np.arange(rows))
+    return Dataset("gaps", part, part.take(slice(4)), ("amount", "other"), ("0", "1"), "drawn")
+
+
+def test_no_guess_that_is_unbiased_at_the_values_that_occur_beats_what_is_proved_of_a_column_with_gaps() -> None:
+    """Nobody can have 3 or 49, so an attacker need not be unbiased there, though the grid of step 1 has them."""
+    data, scaling, noise = with_gaps(), ss.Standardised(mean=(20.0, 0.0), deviation=(20.0, 1.0)), 0.03
+    found = bounds_of(data, ss.OutputPerturbation(noise_scale=noise, l2=L2), scaling, private=["amount"])
+    shares, fitted = [], scaling.fit(data)
+    for record, amount in enumerate(data.base.features[:, 0]):
+        others = POSSIBLE[amount != POSSIBLE]
+        rows = np.repeat(data.base.features[None], 6, axis=0)
+        rows[1:, record, 0] = others
+        fits = np.array(
+            [minimiser(np.column_stack([fitted.apply(one), np.ones(36)]), data.base.labels) for one in rows]
+        )
+        exact = least_variance(others - amount, (fits[1:] - fits[0]) / noise)
+        shares.append(found.feature_error_lower[record, 0] / np.sqrt(exact))
+    assert found.kind == "proved"
+    assert max(shares) <= 1 + 1e-9
+    assert np.median(shares) > 0.5
+
+
+@pytest.mark.parametrize(("end", "length"), [(200.0, 200.0), (200.5, 90.0)])
+def test_a_range_whose_end_is_on_no_grid_counts_as_the_values_that_occur(end: float, length: float) -> None:
+    """The grid's values between the last that occurs and such an end need not be possible; one on it is declared."""
+    found = bounds_of(with_gaps(), ss.ObjectivePerturbation(0.5), private=["amount"], ranges=(0.0, end))
+    expected = rc.rdp_feature_error_lower(np.log(2 * np.cosh(0.5) - 1), length)
+    np.testing.assert_allclose(found.feature_error_lower, float(expected))
 
 
 def test_the_step_of_a_column_is_its_coarsest_grid() -> None:

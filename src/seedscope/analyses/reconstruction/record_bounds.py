@@ -155,7 +155,7 @@ def record_bounds(
         ranges: least and largest possible value of each private feature by name, or one pair for all: public knowledge,
             which bounds from the divergence need. Ranges of the data in their place make the bound an *estimate*.
         regression: of a mechanism that has one, `mechanism.regression(data, scaling.fit(data))`: with it the bound is
-            from the Fisher information, record by record; where values lie on a grid, from the next one.
+            from the Fisher information, record by record; where values lie on a grid, from the next that occurs.
         released: weights [model, weight] of models trained by objective perturbation, the bias last: with them each
             record has its own `information`, an estimate.
 
@@ -181,11 +181,11 @@ def record_bounds(
     if regression is not None:
         information = FeatureInformation.exact(_information_of(data, regression, fitted, columns))
         exact = feature_error_lower(information.value)
-        _put_on_grid(exact, data, regression, fitted, columns, steps, ends)
+        _put_on_grid(exact, data, regression, fitted, columns, steps)
     elif released is not None and (objective := mechanism.noisy_objective(conditions)) is not None:
         information = _sampled_information(data, objective, np.asarray(released, float), fitted, columns)
     if exact is None or public:
-        everybody = rdp_feature_error_lower(mechanism.order_two(conditions), _diameters(ends, steps, values[0]))
+        everybody = rdp_feature_error_lower(mechanism.order_two(conditions), _diameters(ends, steps, values))
         exact = np.broadcast_to(everybody, values.shape) if exact is None else np.maximum(exact, everybody)
     notes = _learned(conditions)
     if regression is None and not public:
@@ -263,33 +263,37 @@ def _put_on_grid(
     fitted: FittedScaling,
     columns: np.ndarray,
     steps: np.ndarray,
-    ends: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Write into `errors` what is proved of columns on a grid: from the next value on either side that is possible."""
+    """Write into `errors` what is proved of columns on a grid: from other values that occur in the column."""
     if data.features.ndim != 2 or not steps.any():
         return
     raw = np.asarray(data.base.features, float)
-    low, high = np.minimum(ends[0], raw[:, columns].min(0)), np.maximum(ends[1], raw[:, columns].max(0))
     penalty = np.full(raw.shape[1] + 1, regression.l2)
     refits = Refits.of(_with_bias(fitted.apply(raw)), data.base.labels.astype(float), regression.weights, penalty)
     for k in np.flatnonzero(steps):
-        found = np.zeros(len(raw))
-        for shift in _shifts(steps[k], raw[:, columns[k]].std()):
+        values = raw[:, columns[k]]
+        errors[:, k] = 0.0
+        for others in _other_values(values, steps[k]):
             moved = raw.copy()
-            moved[:, columns[k]] += shift
+            moved[:, columns[k]] = others
             far = refits.distances(_with_bias(fitted.apply(moved)))
-            beyond = _TOLERANCE * steps[k]
-            possible = (moved[:, columns[k]] >= low[k] - beyond) & (moved[:, columns[k]] <= high[k] + beyond)
-            found = np.where(
-                possible, np.maximum(found, grid_error_lower(abs(shift), far, regression.noise_scale)), found
-            )
-        errors[:, k] = found
+            lower = grid_error_lower(np.abs(others - values), far, regression.noise_scale)
+            errors[:, k] = np.maximum(errors[:, k], np.where(others == values, 0.0, lower))
 
 
-def _shifts(step: float, spread: float) -> list[float]:
-    """Return by how much a value is moved, both ways: to the next one, and where the grid is fine some further."""
-    multiples = sorted({max(1, round(share * spread / step)) for share in _SHARES})
-    return [sign * multiple * step for multiple in multiples for sign in (1, -1)]
+def _other_values(values: np.ndarray, step: float) -> list[np.ndarray]:
+    """Return where in its column each value is moved, both ways: to the next, and where they are close some further.
+
+    Only values that occur are surely possible: a grid may have others that nobody can have, and an attacker need not be
+    unbiased at those. A value that has none on a side stays as it is.
+    """
+    known = np.unique(values)
+    found = []
+    for away in sorted({max(step / 2, share * float(values.std())) for share in _SHARES}):
+        above, below = np.searchsorted(known, values + away), np.searchsorted(known, values - away, "right") - 1
+        found.append(np.where(above < len(known), known[np.minimum(above, len(known) - 1)], values))
+        found.append(np.where(below >= 0, known[np.maximum(below, 0)], values))
+    return found
 
 
 def _with_bias(rows: np.ndarray) -> np.ndarray:
@@ -297,14 +301,12 @@ def _with_bias(rows: np.ndarray) -> np.ndarray:
     return np.column_stack([rows, np.ones(len(rows))])
 
 
-def _diameters(ends: tuple[np.ndarray, np.ndarray], steps: np.ndarray, on_grid: np.ndarray) -> np.ndarray:
-    """Return the ranges' lengths; on a grid that an end is not on, twice the largest distance that surely is."""
-    lengths = ends[1] - ends[0]
+def _diameters(ends: tuple[np.ndarray, np.ndarray], steps: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the ranges' lengths; on a grid that an end is not on, the length that the column's own values have."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        places = [(end - on_grid) / steps for end in ends]
+        places = [(end - values[0]) / steps for end in ends]
         whole = np.all([np.abs(one - np.round(one)) < _TOLERANCE for one in places], axis=0)
-        inside = 2 * np.floor(lengths / steps / 2) * steps
-    diameters: np.ndarray = np.where((steps > 0) & ~whole, inside, lengths)
+    diameters: np.ndarray = np.where((steps > 0) & ~whole, np.ptp(values, axis=0), ends[1] - ends[0])
     return diameters
 
 

@@ -1,11 +1,11 @@
 """Columns whose values lie on a grid, such as whole numbers: Hammersley–Chapman–Robbins instead of Cramér–Rao.
 
 An attacker who is unbiased at the values that a column can have need not be so between them, so Fisher information
-proves nothing about him. What does is the distance to the next value: `E(ẑ − z)² ≥ h²/χ²`, χ² the divergence of what
-would be released had the record the value z ± h. For output perturbation χ² = e^(‖θ' − θ‖²/σ²) − 1, θ' the minimiser
-with that value. It is bounded without fitting again: with Δ one exact Newton step from θ (rank two changes of the
-Hessian), `‖θ' − θ‖ ≤ ‖Δ‖ + (R/(12√3 λ))·mean(x̃·Δ)²`, because the loss's third derivative is at most 1/(6√3) and the
-objective λ-strongly convex.
+proves nothing about him. What does is the distance to another possible value, and those that occur in the column are
+possible: `E(ẑ − z)² ≥ h²/χ²`, χ² the divergence of what would be released had the record the value z ± h. For output
+perturbation χ² = e^(‖θ' − θ‖²/σ²) − 1, θ' the minimiser with that value. It is bounded without fitting again: with Δ
+one exact Newton step from θ (rank two changes of the Hessian), `‖θ' − θ‖ ≤ ‖Δ‖ + (R/(12√3 λ))·mean(x̃·Δ)²`, because the
+loss's third derivative is at most 1/(6√3) and the objective λ-strongly convex.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _DOWN = 1 - 1e-12
 def value_step(values: np.ndarray) -> float:
     """Return the step of the coarsest grid that holds all values; 0 for a column that is on none, or is constant.
 
-    A coarser grid only weakens the bound, so the one that the data show is on the safe side.
+    It says whether a column is on a grid at all. Not all of the grid's values need be possible, so a proof goes to
+    values that occur.
 
     >>> [value_step(np.array(values)) for values in ([1.0, 3.0, 6.0], [0.5, 0.25, 1.0], [0.0, 1.0, 3.1416])]
     [1.0, 0.25, 0.0]
@@ -111,13 +112,13 @@ class Refits:
         return curvatures
 
 
-def grid_error_lower(step: float, distances: np.ndarray, noise_scale: float) -> np.ndarray:
-    """Return h/√(e^(‖θ' − θ‖²/σ²) − 1): the least root mean squared error of a guess that is unbiased on a grid.
+def grid_error_lower(step: float | np.ndarray, distances: np.ndarray, noise_scale: float) -> np.ndarray:
+    """Return h/√(e^(‖θ' − θ‖²/σ²) − 1): the least root mean squared error of a guess unbiased at values h apart.
 
     >>> grid_error_lower(1.0, np.array([0.0, 1.0]), 1.0).round(3)
     array([  inf, 0.763])
     """
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # 0 apart: nothing
         error: np.ndarray = _DOWN * step / np.sqrt(np.expm1((distances / noise_scale) ** 2))
         return error
 
