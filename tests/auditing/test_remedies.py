@@ -1,9 +1,11 @@
 """Remedies for arbitrary decisions: what rules of several models decide, what they cost, and which is cheapest."""
 
 import json
+from dataclasses import replace
 from itertools import combinations
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import seedscope as ss
 from seedscope.analyses.multiplicity import ABSTAINED, pooled_decisions, pooled_worth
 from seedscope.auditing import PricedRemedies
 from seedscope.core import SeedscopeError
-from seedscope.mechanisms import Conditions
+from seedscope.mechanisms import Conditions, Mechanism
 from seedscope.report import render_comparison, render_page
 from tests.helpers.command_line import run
 from tests.helpers.present import present
@@ -99,7 +101,7 @@ def test_averaging_gaussian_outputs_at_the_same_price_changes_nothing() -> None:
 
 
 def test_every_way_is_priced_and_the_cheapest_is_named(found: PricedRemedies) -> None:
-    spent = {(one.title, one.spending): one.epsilon for one in found.remedies}
+    spent = {(one.title, one.spending): one.epsilon.value for one in found.remedies}
     assert spent["as it is", "as it is"] == pytest.approx(8.0)
     assert spent["abstain by the released model alone", "free"] == pytest.approx(8.0)
     assert spent["average of 3 models", "split"] == pytest.approx(8.0)
@@ -107,8 +109,39 @@ def test_every_way_is_priced_and_the_cheapest_is_named(found: PricedRemedies) ->
     assert spent["weaker privacy, 2 ε", "weaker"] == pytest.approx(16.0)
     for one in found.enough:
         assert one.arbitrary_share.value <= 0.1
-        assert one.epsilon >= found.enough[0].epsilon - 1e-6
+        assert one.epsilon.value >= found.enough[0].epsilon.value - 1e-6
     assert found.enough[0].title in found.sentences[1]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [ss.ObjectivePerturbation(2.0), ss.GaussianObjectivePerturbation(2.0, 1e-5), ss.OutputPerturbation(2.0, 1e-5),
+     ss.DPSGD(batch_size=10, steps=5, noise_multiplier=2.0, delta=1e-5)],
+    ids=["tilt", "Gaussian tilt", "output", "DP-SGD"],
+)  # fmt: skip
+@pytest.mark.parametrize("more", [{"rows_per_person": 3}, {"spent": (0.5, 0.0)}], ids=["persons", "private scaling"])
+def test_no_level_follows_from_an_epsilon_that_is_not_the_mechanisms_own(
+    mechanism: Mechanism, more: dict[str, Any]
+) -> None:
+    conditions = replace(CONDITIONS, **more)
+    rule = "priced for one row per person and a scaling that spends nothing"
+    with pytest.raises(SeedscopeError, match=rule):
+        mechanism.at_level(3.0, 1e-5, conditions)
+    with pytest.raises(SeedscopeError, match=rule):
+        mechanism.shared(3, conditions)
+
+
+def test_remedies_for_people_of_several_rows_are_refused_before_anything_is_trained() -> None:
+    several = replace(table(rows=60, norm_bound=1.0), rows_per_person=3)
+    with pytest.raises(SeedscopeError, match="got 3 rows per person"):
+        ss.price_remedies(several, ss.ObjectivePerturbation(2.0), together=[3], models=10**9)
+
+
+def test_every_price_has_the_kind_of_the_guarantee(found: PricedRemedies) -> None:
+    assert {one.epsilon.kind for one in found.remedies} == {"proved"}
+    learned = ss.price_remedies(table(rows=60), ss.ObjectivePerturbation(8.0), together=[2], models=8, jobs=1)
+    assert {one.epsilon.kind for one in learned.remedies} == {"estimate"}
+    assert learned.as_dict()["remedies"][0]["epsilon"]["kind"] == "estimate"
 
 
 def test_abstention_leaves_fewer_arbitrary_decisions_and_more_undecided(found: PricedRemedies) -> None:

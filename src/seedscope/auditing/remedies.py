@@ -40,7 +40,7 @@ class Remedy:
     title: str
     together: int
     spending: str
-    epsilon: float
+    epsilon: Number
     delta: float
     arbitrary_share: Number
     undecided: Number
@@ -48,9 +48,9 @@ class Remedy:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        numbers = {name: getattr(self, name) for name in ("arbitrary_share", "undecided", "accuracy")}
+        numbers = {name: getattr(self, name) for name in ("epsilon", "arbitrary_share", "undecided", "accuracy")}
         plain = {name: None if one is None else one.as_dict() for name, one in numbers.items()}
-        names = ("title", "together", "spending", "epsilon", "delta")
+        names = ("title", "together", "spending", "delta")
         return {name: getattr(self, name) for name in names} | plain
 
 
@@ -70,23 +70,26 @@ class PricedRemedies:
     def enough(self) -> tuple[Remedy, ...]:
         """Those that come down to the wanted share, the cheapest first: by ε in all, then by people left undecided."""
         reached = [one for one in self.remedies if one.arbitrary_share.value <= self.wanted]
-        return tuple(sorted(reached, key=lambda one: (round(one.epsilon, 6), one.undecided.value, one.together)))
+        return tuple(sorted(reached, key=lambda one: (round(one.epsilon.value, 6), one.undecided.value, one.together)))
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """What follows, in words."""
-        now = self.remedies[0]
-        said = [f"As it is, {_percent(now.arbitrary_share)} of the decisions are arbitrary at ε = {now.epsilon:g}."]
+        now, share = self.remedies[0], _percent(self.remedies[0].arbitrary_share)
+        said = [f"As it is, {share} of the decisions are arbitrary at ε = {now.epsilon.value:g}."]
         if not self.enough:
             tried = f"No remedy that was tried comes down to {100 * self.wanted:g} %."
             return (*said, tried, kind_of_epsilon(self.assumes), LOOKED)
         best = self.enough[0]
-        extra = "no further privacy" if best.epsilon <= now.epsilon * (1 + 1e-9) else f"ε = {best.epsilon:.3g} in all"
+        further = best.epsilon.value > now.epsilon.value * (1 + 1e-9)
+        extra = f"ε = {best.epsilon.value:.3g} in all" if further else "no further privacy"
         undecided = f", and leaves {_percent(best.undecided)} of the people undecided" if best.undecided.value else ""
         decided = next((one for one in self.enough if not one.undecided.value), None)
         if best.undecided.value:
             whole = (
-                "none" if decided is None else f"{decided.title} ({decided.spending}), ε = {decided.epsilon:.3g} in all"
+                "none"
+                if decided is None
+                else f"{decided.title} ({decided.spending}), ε = {decided.epsilon.value:.3g} in all"
             )
             undecided += f"; cheapest of those that leave nobody undecided: {whole}"
         reach = f"Cheapest for {100 * self.wanted:g} %: {best.title} ({best.spending}), which costs {extra}{undecided}"
@@ -125,7 +128,8 @@ def price_remedies(
 
     Args:
         data: with a test part.
-        mechanism: with a guarantee; its level is the one that remedies start from.
+        mechanism: with a guarantee; its level is the one that remedies start from. A person must be one row and the
+            scaling spend nothing: otherwise the ε of the whole is not the mechanism's own, and is refused.
         wanted: the share of arbitrary decisions to come down to.
         together: k, how many models decide together.
         models: re-trainings at each level.
@@ -144,6 +148,7 @@ def price_remedies(
     for k in together:
         require(1 < k <= models // 2, f"together must be between 2 and half of the {models} models, got {k}.")
     fitted = (scaling or default_scaling(data)).fit(data)
+    mechanism.require_alone(Conditions.of(data, fitted))
     bench = Bench(
         data, mechanism, fitted, partial(_scores, data, scaling, Grid(models, root_seed=seed), jobs, progress)
     )
@@ -223,10 +228,17 @@ class Bench:
         decided = multiplicity.pooled_decisions(scored(ensemble, "test")[1], 1, "average")
         return self._priced(title, 1, spending, price, decided)
 
+    def _price(self, epsilon: float) -> Number:
+        """Return an ε in all, of the kind that the mechanism's guarantee has here."""
+        own = self.mechanism.require_alone(self.conditions).epsilon
+        assert own is not None
+        return Number(epsilon, own.kind, note=own.note)
+
     def _priced(self, title: str, k: int, spending: str, price: tuple[float, float], decided: np.ndarray) -> Remedy:
         """Return a remedy with its price and its worth."""
         worth = multiplicity.pooled_worth(decided, self.data.test.labels, ARBITRARY, CONFIDENCE)
-        return Remedy(title, k, spending, *price, worth.arbitrary_share, worth.undecided, worth.accuracy)
+        epsilon, delta = self._price(price[0]), price[1]
+        return Remedy(title, k, spending, epsilon, delta, worth.arbitrary_share, worth.undecided, worth.accuracy)
 
 
 def _scores(

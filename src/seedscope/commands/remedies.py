@@ -77,7 +77,8 @@ def _print(found: PricedRemedies, written: list[Path]) -> None:
         table.add_column(name, overflow="fold")
     for one in found.remedies:
         numbers = map(shown, (one.arbitrary_share, one.undecided, one.accuracy))
-        table.add_row(*map(cell, (one.title, one.spending, f"{one.epsilon:.3g}", f"{one.delta:.2g}", *numbers)))
+        spent = f"{one.epsilon.value:.3g}"
+        table.add_row(*map(cell, (one.title, one.spending, spent, f"{one.delta:.2g}", *numbers)))
     Console().print(table)
     for sentence in (*found.sentences, *(f"Left out: {name}: {why}" for name, why in found.left_out.items())):
         say(sentence)

@@ -409,6 +409,7 @@ class Mechanism(Described, ABC):
 
     def at_level(self, epsilon: float, delta: float, conditions: Conditions) -> Mechanism:
         """Return the same mechanism at another guarantee, everything else by the same public rules."""
+        self.require_alone(conditions)
         names = {field.name for field in fields(self)}  # type: ignore[arg-type]
         require("epsilon" in names, f"{self.name} has no epsilon that could be another.")
         changed = {"epsilon": epsilon} | ({"delta": delta} if "delta" in names else {})
@@ -422,8 +423,7 @@ class Mechanism(Described, ABC):
 
     def shared(self, times: int, conditions: Conditions) -> Mechanism:
         """Return the mechanism of which this many models together have the guarantee that one of these has."""
-        found = self.guarantee(conditions)
-        require(found.epsilon is not None, f"{self.name} has no guarantee to share: {found.reason}")
+        found = self.require_alone(conditions)
         return self.at_level(float(found.epsilon or 0) / times, found.delta / times, conditions)
 
     def order_two(self, conditions: Conditions) -> float:
@@ -461,6 +461,18 @@ class Mechanism(Described, ABC):
     def surrogate(self, job: Job) -> Surrogate | None:
         """Return cheap models with the same noise, whose votes on the job's probes are known; None without such."""
         return None
+
+    def require_alone(self, conditions: Conditions) -> Guarantee:
+        """Return the guarantee, or raise where it is not the mechanism's own ε: then no level follows from another."""
+        found = self.guarantee(conditions)
+        require(found.epsilon is not None, f"{self.name} has no guarantee to price another by: {found.reason}")
+        why = (
+            "levels of ε are priced for one row per person and a scaling that spends nothing, got "
+            f"{conditions.rows_per_person} rows per person and ε = {conditions.spent[0]:g} spent on scaling; keep one "
+            "row of each person and declare public bounds."
+        )
+        require(conditions.alone, why)
+        return found
 
     def require_guarantee(self, conditions: Conditions) -> Guarantee:
         """Return the guarantee, or raise where none is proved: then no reconstruction is bounded."""

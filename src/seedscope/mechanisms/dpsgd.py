@@ -268,17 +268,18 @@ class DPSGD(StepMechanism):
 
     def at_level(self, epsilon: float, delta: float, conditions: Conditions) -> DPSGD:
         """Return the same steps with the least noise for another guarantee."""
+        self.require_alone(conditions)
         return self._with_noise_for(epsilon, delta, self.steps, conditions)
 
     def repeated(self, times: int, conditions: Conditions) -> tuple[float, float]:
         """Return the (ε, δ) of this many runs: their steps are composed as those of one run are."""
-        self.require_guarantee(conditions)
+        self.require_alone(conditions)
         rate = self.sampling_probability(conditions.examples)
         return float(dpsgd_epsilon(self.noise_over_norm, rate, times * self.steps, self.delta)), self.delta
 
     def shared(self, times: int, conditions: Conditions) -> DPSGD:
         """Return the same steps with noise for that many times as many of them."""
-        epsilon = float(self.require_guarantee(conditions).epsilon or 0)
+        epsilon = float(self.require_alone(conditions).epsilon or 0)
         return self._with_noise_for(epsilon, self.delta, times * self.steps, conditions)
 
     def _with_noise_for(self, epsilon: float, delta: float, steps: int, conditions: Conditions) -> DPSGD:

@@ -155,13 +155,13 @@ class OutputPerturbation(MinimiserMechanism):
 
     def repeated(self, times: int, conditions: Conditions) -> tuple[float, float]:
         """Return the (ε, δ) of this many models: Gaussian ratios compose by their squares, exactly."""
-        self.require_guarantee(conditions)
+        self.require_alone(conditions)
         delta, ratio = self._delta(conditions), self.sensitivity(conditions) / self.noise(conditions)
         return float(gaussian_epsilon(math.sqrt(times) * ratio, 1.0, delta)), delta
 
     def shared(self, times: int, conditions: Conditions) -> OutputPerturbation:
         """Return the mechanism with √times the noise."""
-        self.require_guarantee(conditions)
+        self.require_alone(conditions)
         delta, ratio = self._delta(conditions), self.sensitivity(conditions) / self.noise(conditions)
         return replace(self, epsilon=float(gaussian_epsilon(ratio / math.sqrt(times), 1.0, delta)), noise_scale=None)
 
