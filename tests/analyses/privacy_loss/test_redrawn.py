@@ -23,6 +23,16 @@ def test_gradients_that_are_always_clipped_have_the_guarantees_own_curve() -> No
     assert found.kind == "estimate"
 
 
+def test_alarms_ring_at_their_own_confidence_and_not_at_that_of_the_intervals() -> None:
+    options: dict[str, Any] = {"noise_scale": 1.0, "sampling_probability": 0.2, "confidence": 0.5}
+    curve = trade_off(noise_multiplier=1.0, sampling_probability=0.2, steps=20)
+    norms = np.ones((2, 20, 1))  # exactly as long as the guarantee allows: at 50 % some would ring
+    right = [privacy_loss.redrawn(norms, seed=seed, curve=curve, **options) for seed in range(40)]
+    assert not any(found.alarms for found in right)
+    assert any(found.advantage_lower[0] > float(curve.advantage) for found in right)
+    assert "clipping is off" in privacy_loss.redrawn(2 * norms, curve=curve, **options).alarms[0]
+
+
 def test_a_state_stands_for_the_steps_until_the_next() -> None:
     norms = np.random.default_rng(0).uniform(0, 1, size=(3, 10, 4))
     options: dict[str, Any] = {"noise_scale": 1.0, "sampling_probability": 0.2, "redraws": 200, "seed": 1}

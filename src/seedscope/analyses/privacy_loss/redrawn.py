@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.accounting import TradeOff
-from seedscope.analyses.privacy_loss.sampled import SampledLoss, from_losses
+from seedscope.analyses.privacy_loss.sampled import ALARM, SampledLoss, from_losses
 from seedscope.core import Relation, require, require_count, require_positive, require_probability
 
 REDRAWS = 400  # losses of a person in all, over the runs there are
@@ -59,9 +59,14 @@ def redrawn(
     found = from_losses(
         np.concatenate(losses), confidence, people=people, relation=relation, kind="estimate", attacker=attacker
     )
-    beyond = curve is not None and bool(np.any(found.advantage_lower > float(curve.advantage)))
-    alarms = ("Gradients that were recorded are longer than the guarantee allows: clipping is off.",) if beyond else ()
-    return replace(found, alarms=alarms)
+    return replace(found, alarms=() if curve is None else _alarms(found, curve))
+
+
+def _alarms(found: SampledLoss, curve: TradeOff) -> tuple[str, ...]:
+    """Return whether somebody's advantage is surely beyond the curve, at the confidence of alarms over all people."""
+    surely = found.alone(1 - (1 - ALARM) / len(found.people)).lower
+    beyond = bool(np.any(surely > float(curve.advantage)))
+    return ("Gradients that were recorded are longer than the guarantee allows: clipping is off.",) if beyond else ()
 
 
 def _losses(ratios: np.ndarray, q: float, every: int, times: int, draw: np.random.Generator) -> np.ndarray:
