@@ -64,6 +64,7 @@ def test_what_can_be_told_is_in_the_report_the_table_and_on_the_page(folder: Pat
         (["--sensitive", "smoke"], "unknown sensitive column 'smoke'. Did you mean 'smokes'?"),
         (["--sensitive", "age", "--candidates", "1"], "candidates must be a whole number of at least 2, got 1"),
         (["--sensitive", "age", "--mechanism", "output"], "--sensitive needs a mechanism whose released models"),
+        (["--sensitive", "age", "--mechanism", "dpsgd", "--personal-budget", "1"], "leave out --personal-budget"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_trained(folder: Path, arguments: list[str], message: str) -> None:

@@ -107,6 +107,7 @@ def _linear_steps(ensemble: Ensemble) -> LinearSteps:
     require(linear, f"{KNOWN}; here is {mechanism.name} of {ensemble.description.model.name}.")
     simple = isinstance(mechanism.learning_rate, int | float) and mechanism.momentum is None
     poisson = sums.sampling.amplifies == "poisson" and not sums.divided_by_true_size
+    require(not mechanism.limits_people, "its runs have everybody in every sum; leave out personal_budget.")
     require(simple and poisson, "it is for DP-SGD with Poisson() batches, the sum rule, a fixed step and no momentum.")
     scale = sums.noise_multiplier * sums.clipping_norm
     return LinearSteps(

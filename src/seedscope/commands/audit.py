@@ -119,6 +119,8 @@ def audit(
     unknown = "--sensitive needs a mechanism whose released models have a known density"
     known = not sensitive or (scores is None and estimator is None and mechanism in TELLING)
     require(known, f"{unknown}: --mechanism {', '.join(TELLING)}.")
+    filtered = "--sensitive cannot follow people who leave the sum; leave out --personal-budget."
+    require(not sensitive or personal_budget is None, filtered)
     if scores is not None:
         given_too = {"--target": target, "--group": group, "--test": test, "--id": id, "--epsilon": epsilon}
         return _finish_scores(scores, given_too, out, public, show, as_json, judging, as_toml(context))

@@ -229,6 +229,9 @@ class DPSGD(StepMechanism):
         return published_steps(job, self.private_steps(job.examples), draws)
 
     def surrogate(self, job: Job) -> Surrogate | None:
+        """Return stand-ins of the steps; None with budgets, as nobody knows beforehand who leaves the sum when."""
+        if self.limits_people:
+            return None
         from seedscope.training.dpsgd import steps_surrogate  # JAX
 
         return steps_surrogate(job, self.private_steps())
@@ -294,9 +297,17 @@ class DPSGD(StepMechanism):
         return float(dpsgd_rdp(self.noise_over_norm, rate, self.steps))
 
     def success_upper(self, prior: np.ndarray, conditions: Conditions) -> np.ndarray:
-        self.require_guarantee(conditions)
+        """Return what the steps allow, or what the (ε, δ) of people's own budget allows, whichever is less."""
+        found = self.require_guarantee(conditions)
         rate = self.sampling_probability(conditions.examples)
-        return reconstruction_success_upper(prior, self.noise_over_norm, rate, self.steps)
+        upper = reconstruction_success_upper(prior, self.noise_over_norm, rate, self.steps)
+        if not self.limits_people:
+            return upper
+        epsilon, delta = float(found.epsilon or 0), found.delta
+        with np.errstate(over="ignore"):
+            more, less = np.exp(epsilon) * prior + delta, 1 - np.exp(-epsilon) * (1 - prior - delta)
+        limited: np.ndarray = np.minimum(upper, np.minimum(more, less))
+        return limited
 
     def cannot_record(self, what: Recordable) -> str:
         if what == "gradient_norms":

@@ -224,5 +224,8 @@ def test_what_has_no_known_law_is_refused() -> None:
         told(trained(data, ss.SGD(steps=5, batch_size=5), 2), data, "sex")
     with pytest.raises(SeedscopeError, match="it is for objective perturbation"):
         told(trained(data, ss.OutputPerturbation(noise_scale=0.1), 2), data, "sex")
+    limited = ss.DPSGD(batch_size=8, steps=3, noise_multiplier=2.0, personal_budget=1.0)
+    with pytest.raises(SeedscopeError, match="leave out personal_budget"):
+        told(trained(data, limited, 2), data, "sex")
     with pytest.raises(SeedscopeError, match="give data"):
         ss.audit(trained(data, ss.ObjectivePerturbation(1.0), 20), sensitive=["sex"])

@@ -20,9 +20,10 @@ from seedscope import (
     SmoothClipping,
     per_instance,
     train,
+    train_until,
 )
 from seedscope.accounting import dpsgd_epsilon, personal_budget, rdp_to_epsilon, sampled_gaussian_rdp
-from seedscope.mechanisms import mechanism_from
+from seedscope.mechanisms import Conditions, mechanism_from
 from seedscope.models import logistic, network_of
 from seedscope.training.dpsgd.train import train_dpsgd
 from tests.helpers.command_line import run
@@ -149,6 +150,24 @@ def test_losses_and_bad_budgets_are_refused() -> None:
         train(table(), LIMITED, grid=Grid(seeds=2), records=Records(losses_of="train"))
     with pytest.raises(SeedscopeError, match="personal_budget must be above 0"):
         replace(LIMITED, personal_budget=0.0)
+
+
+@pytest.mark.parametrize("budget", [0.2, 3.0, 1e6])
+def test_a_budget_lowers_the_ceiling_of_every_reconstruction_to_what_its_epsilon_allows(budget: float) -> None:
+    """Success is an event: at most e^ε as likely with a person as without plus δ, and so is failure the other way."""
+    conditions, priors = Conditions(40, None), np.array([0.0, 0.01, 0.5, 0.9, 1.0])
+    free, found = (replace(FREE, personal_budget=one).success_upper(priors, conditions) for one in (math.inf, budget))
+    spent = min(budget, float(FREE.guarantee(conditions).epsilon or 0))
+    for prior, plain, upper in zip(priors, free, found, strict=True):
+        by_budget = min(math.exp(spent) * prior + 1e-5, 1 - math.exp(-spent) * (1 - prior - 1e-5))
+        assert upper == pytest.approx(min(plain, by_budget))
+    assert found[2] < free[2] or budget > 0.2
+    np.testing.assert_array_less(priors - 1e-9, found)
+
+
+def test_until_a_disagreement_is_known_there_are_no_stand_ins_of_people_who_leave() -> None:
+    found = train_until(table(), replace(LIMITED, steps=5), error=0.4, jobs=1)
+    assert "spent_divergences" in found.ensemble.dataset
 
 
 def test_train_takes_a_personal_budget(tmp_path: Any) -> None:
