@@ -142,7 +142,7 @@ class DPSGD(StepMechanism):
 
         >>> mechanism = DPSGD.public(Conditions(500, 2**0.5, width=31), 1.0, 1e-5)
         >>> mechanism.batch_size, mechanism.steps, round(mechanism.learning_rate, 2)
-        (125, 85, 2.0)
+        (125, 85, 2.02)
         """
         rule = public_steps(conditions, _budget(epsilon, delta, risk))
         if risk is None:
