@@ -17,6 +17,7 @@ opacus = pytest.importorskip("opacus", reason="the torch extra (opacus) is not i
 from opacus.data_loader import DPDataLoader, wrap_collate_with_empty  # noqa: E402
 from opacus.optimizers import DPOptimizer  # noqa: E402
 from opacus.optimizers import optimizer as opacus_optimizer  # noqa: E402
+from opacus.schedulers import ExponentialGradClip, ExponentialNoise  # noqa: E402
 from opacus.utils.batch_memory_manager import BatchMemoryManager  # noqa: E402
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset, default_collate  # noqa: E402
@@ -251,6 +252,7 @@ def test_runs_make_an_ensemble_of_what_the_optimizer_said(ensemble: ss.Ensemble)
 def test_everything_follows_from_it(ensemble: ss.Ensemble, tmp_path: Path) -> None:
     losses = ss.privacy_loss.everybody(ensemble)
     assert losses.people.tolist() == list(range(EXAMPLES))
+    assert losses.kind == "estimate"
     assert losses.self_test.holds  # type: ignore[attr-defined]
     bounds = ss.per_instance.per_instance_privacy(ensemble)
     assert np.all(bounds.epsilon <= float(bounds.epsilon_baseline) * (1 + 1e-9))
@@ -275,6 +277,100 @@ def test_what_breaks_a_guarantee_is_warned_of(parts: Any) -> None:
     assert recorder.ensemble().guarantee.epsilon is None
     with pytest.warns(SeedscopeWarning, match="secure mode is off"):
         recorded(parts)
+
+
+@pytest.mark.filterwarnings("ignore:noise or clipping changed")  # at the second run's attach
+@pytest.mark.parametrize("scheduler", [ExponentialNoise, ExponentialGradClip])
+def test_noise_or_clipping_that_changes_guarantees_nothing(parts: Any, scheduler: Any) -> None:
+    recorder = Recorder(test=parts[1])
+    for seed in range(2):
+        model, optimizer, loss, loader = private(parts[0], seed)
+        schedule = scheduler(optimizer, gamma=0.5)
+        recorder.attach(model, optimizer, loader)
+        for _ in range(2):
+            trained(model, optimizer, loss, loader, epochs=1)
+            schedule.step()
+    with pytest.warns(SeedscopeWarning, match="noise or clipping changed between steps"):
+        ensemble = recorder.ensemble()
+    assert ensemble.guarantee.epsilon is None
+    assert "noise or clipping that changed" in ensemble.guarantee.reason
+    mechanism = ensemble.mechanism  # noise scales are 0.7 and 0.35 in both cases
+    assert isinstance(mechanism, ss.DPSGD)
+    assert mechanism.noise_multiplier * mechanism.clipping_norm == pytest.approx(0.35)
+    assert mechanism.clipping_norm == pytest.approx(0.7)
+
+
+def test_noise_that_is_set_after_attaching_is_what_counts(parts: Any) -> None:
+    recorder = Recorder(test=parts[1])
+    for seed in range(2):
+        model, optimizer, loss, loader = private(parts[0], seed)
+        recorder.attach(model, optimizer, loader)
+        optimizer.noise_multiplier = 0.5
+        trained(model, optimizer, loss, loader)
+    expected = ss.accounting.dpsgd_epsilon(0.5, 0.25, 8, 1e-5)
+    assert float(recorder.ensemble().guarantee.epsilon) == pytest.approx(float(expected), rel=1e-6)  # type: ignore[arg-type]
+
+
+def with_gaps(parts: Any, mode: str, skip: bool) -> Recorder:
+    """Return a recorder of runs in which two batches were empty, left out of training or not."""
+    recorder = Recorder(test=parts[1])
+    for seed in range(2):
+        model, optimizer, loss, loader = private(parts[0], seed, mode=mode)
+        given = Given([[1, 2, 3], [], [4, 5], []], 0.25)
+        loader = DataLoader(parts[0], batch_sampler=given, collate_fn=loader.collate_fn)
+        recorder.attach(model, optimizer, loader)
+        for rows, labels in loader:
+            if len(rows) or not skip:
+                optimizer.zero_grad()
+                loss(model(rows), labels).backward()
+                optimizer.step()
+    return recorder
+
+
+@pytest.mark.filterwarnings("ignore:2 empty batches were left out")  # at the second run's attach
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+def test_empty_batches_that_are_left_out_guarantee_nothing(parts: Any, mode: str) -> None:
+    recorder = with_gaps(parts, mode, skip=True)
+    with pytest.warns(SeedscopeWarning, match="2 empty batches were left out"):
+        ensemble = recorder.ensemble()
+    assert ensemble.guarantee.epsilon is None
+    assert "empty batches that were left out" in ensemble.guarantee.reason
+    assert recorder.runs[0].members.sum(1).tolist() == [3, 2]
+
+
+def test_a_step_on_an_empty_batch_is_a_step(parts: Any) -> None:
+    recorder = with_gaps(parts, "hooks", skip=False)
+    assert recorder.ensemble().guarantee.epsilon is not None
+    assert recorder.runs[0].members.sum(1).tolist() == [3, 0, 2, 0]
+
+
+@pytest.mark.filterwarnings("ignore:the model has dropout")
+def test_recorded_losses_are_estimates_and_say_for_what(parts: Any) -> None:
+    recorder = Recorder(test=parts[1], people=[0, 1])
+    for seed in range(20):
+        torch.manual_seed(seed)
+        dropped = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(FEATURES, CLASSES))
+        model, optimizer, loader = by_hand(parts, dropped, 15)
+        recorder.attach(model, optimizer, loader)
+        trained(model, optimizer, CROSS_ENTROPY, loader, epochs=1)
+    losses = ss.privacy_loss.everybody(recorder.ensemble())
+    assert losses.kind == "estimate"
+    for reason in ("dropout was drawn again", "secure mode is off", "preprocessing that is not known to be public"):
+        assert reason in losses.attacker
+
+
+def test_secure_noise_is_still_floating_point_so_an_estimate(parts: Any) -> None:
+    recorder = Recorder(test=parts[1])
+    for seed in range(2):
+        model, optimizer, loss, loader = private(parts[0], seed)
+        optimizer.secure_mode = True
+        recorder.attach(model, optimizer, loader)
+        trained(model, optimizer, loss, loader, epochs=1)
+    guarantee = recorder.ensemble().guarantee
+    assert not any("secure" in sentence for sentence in recorder.runs[0].warnings)
+    assert guarantee.epsilon is not None
+    assert guarantee.epsilon.kind == "estimate"
+    assert "noise in floating point" in guarantee.reason
 
 
 def by_hand(parts: Any, model: Any, divisor: int) -> Any:

@@ -473,7 +473,8 @@ def _upper_kind(audit: Audit) -> dict[str, Any]:
     unproved = next((one.guarantee for one in audit.levels if one.guarantee.assumes), None)
     if unproved is None:
         return {"kind": "proved", "note": "the same for everybody trained on"}
-    return {"kind": "estimate", "note": only_if(unproved.assumes)}
+    noted = "" if unproved.epsilon is None else unproved.epsilon.note
+    return {"kind": "estimate", "note": noted or only_if(unproved.assumes)}
 
 
 def _advantage_kind(audit: Audit) -> dict[str, Any]:

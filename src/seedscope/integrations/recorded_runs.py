@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,24 @@ from seedscope.storage import Ensemble
 from seedscope.training import Poisson, Shuffled
 
 LARGE = 30.0  # an exponent from which on 1 − q + q·e^z is q·e^z
-INSECURE = "the noise as it is computed (secure mode is off)"
-DIVISOR = "the divisor of the gradients"
+
+
+class Doubt(Enum):
+    """Why a run's numbers are estimates, in words that follow "an estimate for"; or why nothing is guaranteed."""
+
+    INSECURE = "the noise as it is computed (secure mode is off)"
+    FLOATING_POINT = "noise in floating point (secure mode hinders attacks on it but proves nothing)"
+    DIVISOR = "the divisor of the gradients"
+    RANDOM_LAYERS = "gradients whose dropout was drawn again"
+    PREPROCESSING = "preprocessing that is not known to be public"
+    MIXES_PEOPLE = "batch normalisation, which mixes examples so that nothing is bounded"
+    NOISE_VARIED = "noise or clipping that changed between steps and is not accounted for"
+    EMPTY_LEFT_OUT = "empty batches that were left out, so that a missing step tells who was not there"
+
+    @property
+    def forbids(self) -> bool:
+        """Whether it leaves nothing to guarantee."""
+        return self in (Doubt.MIXES_PEOPLE, Doubt.NOISE_VARIED, Doubt.EMPTY_LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -52,7 +69,8 @@ class Run:
     model's decision) are [kept step, person].
 
     Every `every`-th step is kept, the first among them; `losses` [person] are of all steps, None without Poisson
-    batches or noise. `train` and `test` are (scores, labels) of the trained model.
+    batches or noise. `train` and `test` are (scores, labels) of the trained model. Where noise or clipping changed,
+    the settings have the least noise and the largest clipping norm.
     """
 
     settings: Settings
@@ -67,7 +85,7 @@ class Run:
     train: tuple[np.ndarray, np.ndarray]
     test: tuple[np.ndarray, np.ndarray]
     warnings: tuple[str, ...] = ()
-    divisor_varied: bool = False
+    doubts: tuple[Doubt, ...] = ()
 
 
 def log_mixture(exponents: np.ndarray, rate: float) -> np.ndarray:
@@ -138,25 +156,30 @@ def _coordinates(run: Run) -> dict[str, Any]:
 
 def _described(plain: Description, settings: Settings, mechanism: DPSGD, runs: Sequence[Run]) -> Description:
     """Return what is known of the runs: DP-SGD with what its optimizer said, and what that guarantees."""
+    doubts = [doubt for doubt in Doubt if any(doubt in one.doubts for one in runs)]
     described = replace(
         plain,
         described_mechanism=mechanism.describe(),
         model=ModelFacts(settings.model, settings.parameters, convex=False),
         grid=replace(plain.grid, checkpoints=(mechanism.steps,)),
-        records={**plain.records, "norms": {"of": "train", "every": runs[0].every}, "losses_of": "train"},
+        records={
+            **plain.records,
+            "norms": {"of": "train", "every": runs[0].every},
+            "losses_of": "train",
+            "assumed": [doubt.value for doubt in doubts],
+        },
     )
-    varied = any(one.divisor_varied for one in runs)
-    return replace(described, guarantee=_guarantee(mechanism, described, settings, varied))
+    return replace(described, guarantee=_guarantee(mechanism.guarantee(described.conditions), doubts))
 
 
-def _guarantee(mechanism: DPSGD, described: Description, settings: Settings, varied: bool) -> Guarantee:
-    """Return what is guaranteed: nothing where examples are mixed, an estimate where the noise is not secure."""
-    found = mechanism.guarantee(described.conditions)
-    if settings.mixes_people:
-        return Guarantee.none(found.relation, found.delta, "batch normalisation mixes examples: nothing is bounded.")
-    assumed = [*([] if settings.secure else [INSECURE]), *([DIVISOR] if varied else [])]
+def _guarantee(found: Guarantee, doubts: Sequence[Doubt]) -> Guarantee:
+    """Return what is guaranteed: nothing where a doubt forbids it, an estimate where there is any."""
+    forbidding = [doubt.value for doubt in doubts if doubt.forbids]
+    if forbidding:
+        return Guarantee.none(found.relation, found.delta, f"nothing is guaranteed with {' and '.join(forbidding)}.")
+    assumed = tuple(doubt.value for doubt in doubts)
     if found.epsilon is None or not assumed:
         return found
-    said = f"{found.reason.removesuffix('.')}; an estimate for {' and '.join(assumed)}."
-    epsilon = replace(found.epsilon, kind="estimate", note=f"an estimate for {' and '.join(assumed)}")
-    return replace(found, epsilon=epsilon, assumes=tuple(assumed), reason=said)
+    note = f"an estimate for {' and '.join(assumed)}"
+    epsilon = replace(found.epsilon, kind="estimate", note=note)
+    return replace(found, epsilon=epsilon, assumes=assumed, reason=f"{found.reason.removesuffix('.')}; {note}.")

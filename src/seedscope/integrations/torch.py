@@ -19,6 +19,7 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from seedscope.core import SeedscopeError, SeedscopeWarning, require, require_count
-from seedscope.integrations.recorded_runs import Run, Settings, ensemble_of_runs, log_mixture
+from seedscope.integrations.recorded_runs import Doubt, Run, Settings, ensemble_of_runs, log_mixture
 from seedscope.storage import Ensemble
 
 BLOCK_BYTES = 64 << 20  # of people's gradients that are held together
@@ -83,7 +84,7 @@ class Recorder:
             model: as Opacus returned it, or (with `wrap_model=False`) your own.
             optimizer: as Opacus returned it.
             loader: as Opacus returned it; the order of its data set is the order of people.
-            engine: the PrivacyEngine, to know whether it is in secure mode; the optimizer knows too.
+            engine: the PrivacyEngine; where it is not in secure mode the optimizer's word for it does not count.
         """
         self.finish()
         self._recording = _Recording(self, model, optimizer, loader, engine)
@@ -106,6 +107,7 @@ class _Batches:
     def __init__(self, sampler: Any):
         self.sampler = sampler
         self.waiting: deque[list[int]] = deque()
+        self.passed_over = 0  # empty batches without a step
 
     def __iter__(self) -> Iterator[list[int]]:
         for batch in self.sampler:
@@ -118,10 +120,16 @@ class _Batches:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sampler, name)
 
-    def taken(self, size: int | None) -> np.ndarray:
+    @property
+    def left_out(self) -> int:
+        """How many empty batches no step was taken on."""
+        return self.passed_over + sum(not batch for batch in self.waiting)
+
+    def taken(self, size: int | None, empty: bool) -> np.ndarray:
         """Return the batch that a step has just used; loops that leave out empty batches leave them here."""
-        while self.waiting and size and not self.waiting[0]:
+        while self.waiting and not empty and not self.waiting[0]:
             self.waiting.popleft()
+            self.passed_over += 1
         require(self.waiting, "a step was taken without a batch of the loader; train on the loader that is attached.")
         batch = self.waiting.popleft()
         right = size is None or size == len(batch)
@@ -147,6 +155,7 @@ class _Recording:
         self.poisson = isinstance(loader.batch_sampler, UniformWithReplacementSampler)
         self.settings = self._settings(engine)
         self.sizes: set[int] = set()  # what sums were divided by
+        self.noises: set[tuple[float, float]] = set()  # multipliers and clipping norms
         self.warned = _warnings(self.module, loader, self.settings, self.random)
         self.losses, self.steps, self.every = np.zeros(len(self.people)), 0, 1
         self.kept: list[tuple[np.ndarray, ...]] = []
@@ -168,7 +177,7 @@ class _Recording:
             clipping_norm=float(optimizer.max_grad_norm),
             learning_rate=float(optimizer.param_groups[0]["lr"]),
             poisson=self.poisson,
-            secure=bool(optimizer.secure_mode or getattr(engine, "secure_mode", False)),
+            secure=bool(optimizer.secure_mode and getattr(engine, "secure_mode", True)),
             mixes_people=any(isinstance(one, MIXES_PEOPLE) for one in self.module.modules()),
             examples=len(loader.dataset),
         )
@@ -186,7 +195,9 @@ class _Recording:
         """Add a step: everybody's norms, the noise along their gradients, and who was in the batch."""
         optimizer, scale = self.optimizer, self._noise_scale()
         self.sizes.add(int(optimizer.expected_batch_size or 0))
-        inside = np.isin(self.people, self.batches.taken(_examples_in_step(optimizer)))
+        self.noises.add((float(optimizer.noise_multiplier), float(optimizer.max_grad_norm)))
+        size = _examples_in_step(optimizer)
+        inside = np.isin(self.people, self.batches.taken(size, _nobody_in_step(optimizer, size)))
         norms, products, right = self._gradients(noise)
         factors = np.minimum(1.0, optimizer.max_grad_norm / (norms + SMALLEST_NORM))
         lengths, along = factors * norms, factors * products
@@ -237,18 +248,51 @@ class _Recording:
         del self.optimizer.add_noise  # its own is the class's
         object.__setattr__(self.loader, "batch_sampler", self.batches.sampler)
         require(self.steps > 0, "the run that was attached took no step; attach before the training loop.")
-        if len(self.sizes) > 1:
-            self.warned.append(_warn("the divisor of the gradients changed between steps: taken from the data?"))
+        self.warned += [_warn(sentence) for sentence in self._broken_on_the_way()]
         with torch.no_grad():
             self.plain.load_state_dict(self.module.state_dict())
             self.plain.eval()
             train, test_part = (_scores(self.plain, one) for one in (self.loader.dataset, test))
         norms, products, inside, right = (np.stack(one) for one in zip(*self.kept, strict=True))
         return Run(
-            self.settings, self.steps, self.every, self.people, norms, products, inside, right,
+            self._least_noise(), self.steps, self.every, self.people, norms, products, inside, right,
             self.losses if self.poisson and self._noise_scale() > 0 else None, train, test_part, tuple(self.warned),
-            divisor_varied=len(self.sizes) > 1,
+            self._doubts(),
         )  # fmt: skip
+
+    def _broken_on_the_way(self) -> list[str]:
+        """Return what went wrong between the first step and the last, a sentence each."""
+        found = []
+        if len(self.sizes) > 1:
+            found.append("the divisor of the gradients changed between steps: taken from the data?")
+        if len(self.noises) > 1:
+            found.append("noise or clipping changed between steps: no ε is told, ask Opacus's own accountant for one.")
+        if self.batches.left_out:
+            found.append(
+                f"{self.batches.left_out} empty batches were left out: a missing step tells that nobody was in it, so "
+                "nothing is guaranteed; take a step on empty batches too."
+            )
+        return found
+
+    def _least_noise(self) -> Settings:
+        """Return the settings with the largest clipping norm, and the least noise in its units, of all steps."""
+        clip = max(norm for _, norm in self.noises)
+        least = min(multiplier * (norm / clip) for multiplier, norm in self.noises)
+        return replace(self.settings, noise_multiplier=least, clipping_norm=clip)
+
+    def _doubts(self) -> tuple[Doubt, ...]:
+        """Return what makes of the run's numbers estimates, or forbids to guarantee anything."""
+        held: dict[Doubt, bool] = {
+            Doubt.INSECURE: not self.settings.secure,
+            Doubt.FLOATING_POINT: self.settings.secure,
+            Doubt.DIVISOR: len(self.sizes) > 1,
+            Doubt.RANDOM_LAYERS: self.random,
+            Doubt.PREPROCESSING: True,
+            Doubt.MIXES_PEOPLE: self.settings.mixes_people,
+            Doubt.NOISE_VARIED: len(self.noises) > 1,
+            Doubt.EMPTY_LEFT_OUT: self.batches.left_out > 0,
+        }
+        return tuple(doubt for doubt, holds in held.items() if holds)
 
 
 def _require_known(optimizer: Any, loader: Any) -> None:
@@ -293,6 +337,11 @@ def _examples_in_step(optimizer: Any) -> int | None:
     if type(optimizer) is not DPOptimizer or optimizer._step_skip_queue or optimizer._is_last_step_skipped:
         return None
     return len(optimizer.grad_samples[0])
+
+
+def _nobody_in_step(optimizer: Any, size: int | None) -> bool:
+    """Whether a step had no examples; where their number is not told, whether their sum is exactly zero."""
+    return size == 0 if size is not None else not any(bool(one.summed_grad.any()) for one in optimizer.params)
 
 
 def _without_hooks(module: Any) -> Any:

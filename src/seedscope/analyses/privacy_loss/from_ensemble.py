@@ -31,7 +31,8 @@ def everybody(ensemble: Ensemble, *, data: Dataset | None = None, confidence: fl
         confidence: of the intervals.
 
     People are places on the ensemble's person axis. Where the preprocessing was learned from the same rows, privately
-    or not, all of this is about what happens after it, so an estimate: `attacker` says so.
+    or not, all of this is about what happens after it, so an estimate: `attacker` says so. So it does where losses were
+    recorded from somebody else's training, whose noise and preprocessing are taken on trust.
     """
     require_type("ensemble", ensemble, Ensemble, "train(data, mechanism) gives one")
     rows = ensemble.description.preprocessing.rows_per_person
@@ -51,7 +52,7 @@ def everybody(ensemble: Ensemble, *, data: Dataset | None = None, confidence: fl
         curve=claimed_curve(ensemble),
         largest_loss=float(guarantee.epsilon) if pure and guarantee.epsilon is not None else None,
         relation=ensemble.relation,
-        kind="estimate" if _learned(ensemble) else "statistical",
+        kind="estimate" if _learned(ensemble) or _assumed(ensemble) else "statistical",
         attacker=_attacker(ensemble, "model" if sums is None else "steps"),
     )
 
@@ -123,9 +124,15 @@ def _exact(ensemble: Ensemble, data: Dataset | None) -> PrivacyLoss:
 
 
 def _attacker(ensemble: Ensemble, which: str) -> str:
-    """Return who the attacker is, in words, with the condition that a learned scaling puts on it."""
-    given = "; the preprocessing, learned from the same rows, is taken as known"
-    return ATTACKERS[which] + (given if _learned(ensemble) else "")
+    """Return who the attacker is, in words, with the conditions that a learned scaling and doubts put on it."""
+    given = "; the preprocessing, learned from the same rows, is taken as known" if _learned(ensemble) else ""
+    assumed = _assumed(ensemble)
+    return ATTACKERS[which] + given + (f"; an estimate for {' and '.join(assumed)}" if assumed else "")
+
+
+def _assumed(ensemble: Ensemble) -> list[str]:
+    """Return what the record of somebody else's training takes for granted, in words."""
+    return list(ensemble.description.records.get("assumed", ()))
 
 
 def _learned(ensemble: Ensemble) -> bool:
