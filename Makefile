@@ -17,7 +17,7 @@ REAL_PARTS := paper_data or slow or browser or cluster
 .PHONY: demo test slow torture check format lint types bench docs picture clean
 
 demo: $(READY)  ## audit embedded data; ends with the path of a report to open
-	$(BIN)/seedscope audit breast-cancer --store runs/demo --out runs/demo-report
+	$(BIN)/seedscope audit breast-cancer --out runs/demo-report
 
 test: $(TEST)  ## every test that needs nothing but this folder
 	$(QUICKLY) $(PYTEST) --dist loadfile -m "not ($(AS_USERS_DO))"
