@@ -276,6 +276,16 @@ def test_preprocessing_learned_from_the_rows_is_a_condition_also_with_public_ran
     assert bounds_of(patients(), ss.ObjectivePerturbation(0.5), public, ranges=ranges).kind == "proved"
 
 
+def test_private_scaling_makes_an_estimate_of_what_fisher_information_proves() -> None:
+    """At this ε the scaling's noisy sums alone tell a record's age better than the bound about the model allows."""
+    private = ss.PrivateMoments((0.0, 0.0, 0.0), (100.0, 1e5, 1.0), epsilon=1e6, delta=1e-6)
+    found = bounds_of(patients(), ss.OutputPerturbation(noise_scale=0.1, l2=L2), private, private=["age"])
+    by_scaling = 50.0 * private.noise_scale  # a sum less everybody else's values: unbiased, in half ranges
+    assert by_scaling < found.feature_error_lower.min()
+    assert found.kind == "estimate"
+    assert "what the private scaling tells of a record is not counted" in found.note
+
+
 # --- from the mechanism alone --------------------------------------------------------------------------------------
 
 

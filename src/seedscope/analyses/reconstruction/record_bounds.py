@@ -190,7 +190,7 @@ def record_bounds(
     notes = _learned(conditions)
     if regression is None and not public:
         notes = [*notes, "ranges of the features taken from the data"]
-    kind: Kind = "proved" if (regression is not None or public) and not conditions.learned else "estimate"
+    kind: Kind = "proved" if (regression is not None or public) and not _learned(conditions) else "estimate"
     spreads = values.std(axis=0)
     by_columns = data.features.ndim == 2 and data.norm_bound is None  # else all features are of one kind
     units = np.where(spreads > 0, spreads, 1.0) if by_columns else np.ones(len(columns))
@@ -389,9 +389,10 @@ def _ends(
 
 
 def _learned(conditions: Conditions) -> list[str]:
-    """Return the condition that preprocessing learned from the data puts on a proof."""
+    """Return the conditions on a proof: of preprocessing learned from the data, and of what private scaling tells."""
     learned = conditions.learned
-    return [f"proved only if {' and '.join(learned)} were public"] if learned else []
+    said = [f"proved only if {' and '.join(learned)} were public"] if learned else []
+    return [*said, "what the private scaling tells of a record is not counted"] if any(conditions.spent) else said
 
 
 def _prepared(data: Dataset) -> list[str]:
