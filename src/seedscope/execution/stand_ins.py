@@ -36,7 +36,10 @@ def counted(ensemble: Ensemble, surrogate: Surrogate, first: int = 0) -> StandIn
     scores = ensemble.on("test")["scores"].sel(neighbour=BASE).isel(init=0, seed=slice(first, None))
     seeds = np.arange(first, first + scores.sizes["seed"])
     shares, decided = surrogate.shares, decisions(scores.values)
-    return StandIns.counted(shares.values, decided, surrogate.decisions(seeds), shares.error, shares.risk)
+    return StandIns.counted(
+        shares.values, decided, surrogate.decisions(seeds),
+        below=shares.below, above=shares.above, risk=shares.risk, variance=shares.variance,
+    )  # fmt: skip
 
 
 def on_test(surrogate: Surrogate, ensemble: Ensemble) -> Surrogate:

@@ -33,11 +33,23 @@ SHARE_RISK = 1e-4  # with which a share that was drawn may be wrong, over all pe
 
 @dataclass(frozen=True, eq=False)
 class KnownShares:
-    """How often stand-ins decide 1 about each person, to within `error`, all at once but with probability `risk`."""
+    """How often stand-ins decide 1 about each person, estimated without bias, and how far off that may be.
+
+    The truth is at most `below` under and `above` over it, for all at once but with probability `risk`; `variance` is
+    the estimate's own, where it was drawn.
+    """
 
     values: np.ndarray
-    error: np.ndarray
+    below: np.ndarray
+    above: np.ndarray
     risk: float
+    variance: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> KnownShares:
+        """Return shares by quadrature."""
+        error = np.full(len(values), ROUNDING)
+        return cls(values, error, error, 0.0, np.zeros(len(values)))
 
 
 class Surrogate(ABC):
@@ -116,9 +128,7 @@ class LinearSurrogate(Surrogate):
     @cached_property
     def shares(self) -> KnownShares:
         straight = self._straight_shares()
-        return (
-            KnownShares(straight, np.full(len(straight), ROUNDING), 0.0) if self.terms is None else self._bent_shares()
-        )
+        return KnownShares.of(straight) if self.terms is None else self._bent_shares(straight)
 
     def _straight_shares(self) -> np.ndarray:
         """Return the known law's shares of the linear stand-ins."""
@@ -126,7 +136,7 @@ class LinearSurrogate(Surrogate):
         margins = (self.rows @ self.centre) / np.maximum(lengths, 1e-300)
         return spherical_share(self.noise.law, np.clip(margins, -1e3, 1e3), self.spread.shape[1])
 
-    def _bent_shares(self) -> KnownShares:
+    def _bent_shares(self, known: np.ndarray) -> KnownShares:
         """Return the shares with the further terms: the known ones, and how often they turn a decision, drawn."""
         ups, downs, draws = np.zeros(len(self.rows)), np.zeros(len(self.rows)), self.draws
         for start in range(0, draws, BLOCK):
@@ -134,7 +144,9 @@ class LinearSurrogate(Surrogate):
             straight, bent = ((self.centre + one) @ self.rows.T > 0 for one in moved)
             ups, downs = ups + (bent & ~straight).sum(axis=0), downs + (straight & ~bent).sum(axis=0)
         low, high = three_valued_interval(ups, downs, draws, 1 - SHARE_RISK / len(self.rows))
-        return KnownShares(self._straight_shares() + (low + high) / 2, ROUNDING + (high - low) / 2, SHARE_RISK)
+        turned = (ups - downs) / draws
+        variance = ((ups + downs) / draws - turned**2) / (draws - 1)
+        return KnownShares(known + turned, ROUNDING + turned - low, ROUNDING + high - turned, SHARE_RISK, variance)
 
     @property
     def draws(self) -> int:

@@ -65,7 +65,9 @@ def test_surrogate_intervals_cover_at_their_level_over_500_repetitions(epsilon: 
     wrong = 0
     for part in range(500):
         here = slice(60 * part, 60 * (part + 1))
-        found = mu.StandIns.counted(shares.values, models[here], stand_ins[here], shares.error, shares.risk)
+        found = mu.StandIns.counted(
+            shares.values, models[here], stand_ins[here], below=shares.below, above=shares.above, risk=shares.risk
+        )
         lower, upper = mu.combined_interval(models[here].sum(0), found, 0.8, len(truth))
         wrong += bool(((truth < lower - 0.01) | (upper + 0.01 < truth)).any())  # the truth is known to about .01
     assert wrong / 500 <= 0.2
@@ -109,19 +111,32 @@ def test_drawn_shares_are_those_of_many_stand_ins_of_other_seeds() -> None:
     assert surrogate.draws == 20_000
     seen = surrogate.decisions(np.arange(40_000)).mean(axis=0)
     known = surrogate.shares
-    assert np.abs(seen - known.values).max() < known.error.max() + 4 * 0.5 / np.sqrt(40_000)
+    noise = 4 * 0.5 / np.sqrt(40_000)
+    assert np.all((known.values - known.below - noise < seen) & (seen < known.values + known.above + noise))
+    assert np.all(np.abs(seen - known.values) < 5 * np.sqrt(known.variance + seen * (1 - seen) / 40_000) + 2e-4)
+    turned = surrogate.draws * (known.values - surrogate._straight_shares())
+    np.testing.assert_allclose(turned, turned.round(), atol=1e-6)  # a mean of draws, and not an interval's middle
     assert known.risk == module.SHARE_RISK
-    assert known.error.max() < 0.01
+    assert (known.below + known.above).max() < 0.02
 
 
 def test_what_drawn_shares_may_be_wrong_by_is_counted_with() -> None:
     sure = mu.StandIns(np.array([0.2]), np.array([6]), np.array([2]), models=1000)
     lower, upper = mu.surrogate_interval(sure, 0.95)
-    wide = mu.surrogate_interval(replace(sure, rounding=np.array([0.01]), risk=1e-4), 0.95)
+    wide = mu.surrogate_interval(replace(sure, below=np.array([0.01]), above=np.array([0.02]), risk=1e-4), 0.95)
     assert wide[0] < lower - 0.01
-    assert wide[1] > upper + 0.01
+    assert wide[1] > upper + 0.02
     with pytest.raises(SeedscopeError, match="no surer"):
         mu.surrogate_interval(replace(sure, risk=0.06), 0.95)
+
+
+def test_the_disagreement_is_unbiased_though_shares_are_drawn() -> None:
+    draw, share, p, models, draws, times = np.random.default_rng(7), 0.05, 0.08, 10, 20, 40_000
+    drawn = draw.binomial(draws, share, times) / draws
+    ups, nobody = draw.binomial(models, p - share, times), np.zeros(times)
+    found = mu.StandIns(drawn, ups, nobody, models, variance=drawn * (1 - drawn) / (draws - 1))
+    error = found.disagreement.std() / np.sqrt(times)
+    assert abs(found.disagreement.mean() - 4 * p * (1 - p)) < 4 * error
 
 
 def test_stand_ins_leave_little_variance_and_their_estimate_is_that_of_many_models() -> None:

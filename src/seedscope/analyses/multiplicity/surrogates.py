@@ -7,7 +7,7 @@ stand-ins decide 1 about a person is known. So the share p of models that decide
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,21 +29,24 @@ USELESS = 0.5  # from this share of the variance on, stand-ins say too little ab
 class StandIns:
     """What stand-ins say about each person: how often they decide 1, and how many models of their seeds differ.
 
-    `ups` counts the models that decide 1 where their stand-in decides 0, `downs` the others that differ. `rounding` is
-    how far `shares` may be from the truth, all of them but with probability `risk`.
+    `ups` counts the models that decide 1 where their stand-in decides 0, `downs` the others that differ. The
+    truth is at most `below` under and `above` over `shares`, for all people but with probability `risk`; `variance` is
+    that of `shares`, where they were drawn.
     """
 
     shares: np.ndarray
     ups: np.ndarray
     downs: np.ndarray
     models: int
-    rounding: float | np.ndarray = 0.0
+    below: float | np.ndarray = 0.0
+    above: float | np.ndarray = 0.0
     risk: float = 0.0
+    variance: float | np.ndarray = 0.0
 
     @classmethod
     def counted(
-        cls, shares: ArrayLike, models: ArrayLike, stand_ins: ArrayLike, rounding: float | np.ndarray = 0.0,
-        risk: float = 0.0,
+        cls, shares: ArrayLike, models: ArrayLike, stand_ins: ArrayLike, *, below: float | np.ndarray = 0.0,
+        above: float | np.ndarray = 0.0, risk: float = 0.0, variance: float | np.ndarray = 0.0,
     ) -> StandIns:  # fmt: skip
         """Return the counts from decisions [model, example] of models and of their stand-ins.
 
@@ -54,12 +57,12 @@ class StandIns:
         real, cheap = np.asarray(models, bool), np.asarray(stand_ins, bool)
         require(real.shape == cheap.shape, f"each model needs its stand-in, got {real.shape} and {cheap.shape}.")
         ups, downs = (real & ~cheap).sum(axis=0), (cheap & ~real).sum(axis=0)
-        return cls(np.asarray(shares, float), ups, downs, len(real), rounding, risk)
+        return cls(np.asarray(shares, float), ups, downs, len(real), below, above, risk, variance)
 
     def __add__(self, other: StandIns) -> StandIns:
         """Return the counts of both, of different models with the same stand-ins."""
         ups, downs, models = self.ups + other.ups, self.downs + other.downs, self.models + other.models
-        return StandIns(self.shares, ups, downs, models, self.rounding, self.risk)
+        return replace(self, ups=ups, downs=downs, models=models)
 
     @property
     def chances(self) -> np.ndarray:
@@ -71,7 +74,8 @@ class StandIns:
     def disagreement(self) -> np.ndarray:
         """The estimated disagreement: 4p(1 − p), with the estimate's own variance added as that makes it unbiased."""
         p = self.shares + (self.ups - self.downs) / self.models
-        estimate: np.ndarray = np.maximum(4 * (p * (1 - p) + self._variance / max(1, self.models - 1)), 0.0)
+        own = self.variance + self._variance / max(1, self.models - 1)
+        estimate: np.ndarray = np.maximum(4 * (p * (1 - p) + own), 0.0)
         return estimate
 
     @property
@@ -114,7 +118,7 @@ def surrogate_interval(found: StandIns, confidence: float, examples: int = 1) ->
         risk > 0, f"confidence must be below {1 - found.risk:g}: the stand-ins' shares are no surer; got {confidence}."
     )
     low, high = three_valued_interval(found.ups, found.downs, found.models, 1 - risk / examples)
-    return np.clip(found.shares - found.rounding + low, 0, 1), np.clip(found.shares + found.rounding + high, 0, 1)
+    return np.clip(found.shares - found.below + low, 0, 1), np.clip(found.shares + found.above + high, 0, 1)
 
 
 def combined_interval(

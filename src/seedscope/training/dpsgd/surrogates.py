@@ -61,8 +61,10 @@ class StepsSurrogate(Surrogate):
             ndtr(self._quiet(np.arange(first, first + BLOCK)) @ self.rows.T / np.maximum(lengths, 1e-300))
             for first in range(FIRST_OTHER, FIRST_OTHER + self.draws, BLOCK)
         ]
-        low, high = betting_interval(np.concatenate(chances), 1 - SHARE_RISK, together=len(self.rows))
-        return KnownShares((low + high) / 2, (high - low) / 2, SHARE_RISK)
+        drawn = np.concatenate(chances)
+        low, high = betting_interval(drawn, 1 - SHARE_RISK, together=len(self.rows))
+        share, variance = drawn.mean(axis=0), drawn.var(axis=0, ddof=1) / len(drawn)
+        return KnownShares(share, share - low, high - share, SHARE_RISK, variance)
 
     def _quiet(self, seeds: np.ndarray) -> np.ndarray:
         """Return the stand-ins' weights [seed, weight] without the noise's part."""
