@@ -17,6 +17,7 @@ from tests.helpers.tables import patients, written
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLE = re.compile(r"^\s+>>> ", re.MULTILINE)  # of a function, or of a method
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDS = {"seedscope.execution.cluster": "distributed", "seedscope.integrations.torch": "torch"}  # module → its extra
 NEEDS_PAPER_DATA = re.compile(r'ss\.load\("(mnist|adult|cifar|forest|mammography|credit)')
@@ -30,7 +31,7 @@ def module_name(file: Path) -> str:
 
 def with_examples() -> list[str]:
     """Return the modules that have an example in a docstring."""
-    return sorted(module_name(one) for one in SOURCES.rglob("*.py") if "\n    >>> " in one.read_text())
+    return sorted(module_name(one) for one in SOURCES.rglob("*.py") if EXAMPLE.search(one.read_text()))
 
 
 def blocks(page: Path) -> list[str]:
