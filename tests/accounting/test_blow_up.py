@@ -29,6 +29,7 @@ def test_sampling_everybody_is_the_gaussian_mechanism(steps: int) -> None:
     assert np.all(nearly >= power * (1 - 1e-6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "noise", "steps", "prior"), [(0.2, 1.0, 20, 0.1), (0.05, 0.6, 50, 0.01), (0.5, 3.0, 10, 0.5)]
 )

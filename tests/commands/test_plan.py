@@ -73,6 +73,7 @@ def test_a_plan_that_makes_no_sense_is_refused_in_one_sentence(arguments: tuple[
     assert "Traceback" not in complaint
 
 
+@pytest.mark.slow
 def test_training_until_an_error_says_what_is_known(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     arguments = ("train", "--mechanism", "objective", "--until-error", "0.4", "--store", store, "--jobs", "1", "--json")

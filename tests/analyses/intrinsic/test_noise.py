@@ -180,12 +180,14 @@ def test_shapiro_wilk_is_scipy_s_with_bonferroni() -> None:
     np.testing.assert_array_equal(found.rejected, found.p_values <= 0.05)
 
 
+@pytest.mark.slow
 def test_tail_index_of_gaussians_averages_as_known() -> None:
     rng = np.random.default_rng(0)
     found = [intrinsic.tail_index(rng.normal(size=(800, 50)), gaussian_samples=2).alpha for _ in range(40)]
     assert np.mean(found) == pytest.approx(2.02, abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "alpha"), [("standard_cauchy", 1.0), ("standard_normal", 2.0)])
 def test_tail_index_recovers_stable_laws(law: str, alpha: float) -> None:
     rng = np.random.default_rng(0)

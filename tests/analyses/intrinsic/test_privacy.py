@@ -75,6 +75,7 @@ def test_epsilon_of_a_gaussian_mechanism_is_recovered() -> None:
     assert present(found.epsilon_strict).value == pytest.approx(float(gaussian_epsilon(0.05, 0.1, 1e-6)), rel=0.02)
 
 
+@pytest.mark.slow
 def test_interval_of_epsilon_covers_the_known_answer() -> None:
     truth = float(gaussian_epsilon(0.05, 0.1, 1e-6))
     found = [intrinsic.intrinsic_privacy_from_weights(gaussian_mechanism(60, seed=seed), 1000) for seed in range(100)]

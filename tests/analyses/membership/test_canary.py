@@ -78,6 +78,7 @@ def test_bugs_are_caught_for_every_seed_not_only_some(bug: str) -> None:
         assert BUGS[bug] in {one.name for one in found.failures}, first
 
 
+@pytest.mark.slow
 def test_a_right_implementation_fails_no_more_often_than_stated() -> None:
     runs, confidence = 150, 0.9
     failed = sum(
@@ -90,6 +91,7 @@ def test_a_right_implementation_fails_no_more_often_than_stated() -> None:
     assert failed <= 24  # a share of 0.1 would give more with probability 0.01
 
 
+@pytest.mark.slow
 def test_p_values_of_a_right_implementation_are_spread_as_they_must() -> None:
     checks = [canary_check(partial(later, first=2 * k, bias=True), steps=60) for k in range(100)]
     for name in TESTS:

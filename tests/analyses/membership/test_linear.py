@@ -16,6 +16,7 @@ def table() -> tuple[np.ndarray, np.ndarray]:
     return X, (X[:, 0] + draw.normal(size=120) > 0).astype(int)
 
 
+@pytest.mark.slow
 def test_means_and_deviations_are_those_of_trained_models() -> None:
     X, y = table()
     found, draw = ss.membership.linear_shadows(X, y, share=0.5, l2=2.0), np.random.default_rng(1)

@@ -298,6 +298,7 @@ def test_groups_have_their_means_and_a_difference_is_found() -> None:
     assert float(present(unrelated.p_value)) > 0.05
 
 
+@pytest.mark.slow
 def test_group_intervals_over_re_trainings_hold_together() -> None:
     p, group = np.concatenate([np.full(5, 0.5), np.full(5, 0.02)]), np.repeat([0, 1], 5)
     covered = 0

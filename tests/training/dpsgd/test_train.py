@@ -163,6 +163,7 @@ def test_a_grid_equals_models_trained_one_at_a_time_example_by_example(
         np.testing.assert_allclose(records["weights"][s, n, i], [states[2], states[-1]], atol=2e-5)
 
 
+@pytest.mark.slow
 def test_a_convolutional_network_with_several_classes_trains_like_its_slow_twin() -> None:
     data, network = images(ROWS, 6), CNN((ConvolutionLayer(2, 5, "same", 2),), activation="tanh").network((6, 6, 1), 3)
     mechanism = DPSGD(**SMALL)
