@@ -21,7 +21,7 @@ demo: $(READY)  ## audit embedded data; ends with the path of a report to open
 
 test: $(TEST)  ## every test that needs nothing but this folder
 	$(QUICKLY) $(PYTEST) --dist loadfile -m "not ($(AS_USERS_DO))"
-	$(PYTEST) --dist loadfile -m "$(AS_USERS_DO)"
+	$(PYTEST) --dist worksteal -m "$(AS_USERS_DO)"
 
 slow: $(DEV)  ## real parts that take long or need paper data, a browser, a cluster
 	SEEDSCOPE_SLOW=1 $(QUICKLY) $(PYTEST) --dist worksteal -m "($(REAL_PARTS)) and not ($(AS_USERS_DO))"

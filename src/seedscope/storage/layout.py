@@ -196,7 +196,7 @@ def require_records(plan: Plan, records: Arrays) -> None:
     wanted = {one.name: one for one in stored_variables(plan)}
     given = {stored_name(name): values for name, values in records.items()}
     trainer = f"the trainer of {plan.mechanism.name}"
-    for name in wanted.keys() | given.keys():
+    for name in sorted(wanted.keys() | given.keys()):
         require(name in given, f"{trainer} must give the record {name!r}, which the plan has; it gave {sorted(given)}.")
         require(name in wanted, f"{trainer} gave a record {name!r} that no plan of it has; name it in model_records.")
         axes, shape, found = wanted[name].axes, wanted[name].shape[2:], given[name].shape[2:]
