@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from seedscope.core import SeedscopeError, cache_folder
+from seedscope.core import SeedscopeError, cache_folder, sweep
 from seedscope.planning import Chunk, environment, software_versions
 from seedscope.training import Arrays, FiledJob, Job, train_chunk
 
@@ -145,22 +145,22 @@ def _unlike(expected: Expected) -> str:
     return f"it differs in {', '.join(unlike)}" if unlike else "nothing that is known differs"
 
 
-def prepare_worker(_attempt: int = 0, folder: str = "") -> None:
-    """Prepare a worker process, and let it end with the process that started it; who stops that one stops all.
-
-    The folder with the training rows goes with them.
-    """
+def prepare_worker(_attempt: int = 0) -> None:
+    """Prepare a worker process, and let it end with the process that started it; who stops that one stops all."""
     prepare_process()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=leave_with, args=(os.getppid(), folder), daemon=True).start()
+    threading.Thread(target=leave_with, args=(os.getppid(),), daemon=True).start()
 
 
-def leave_with(parent: int, folder: str = "") -> None:
-    """End this process soon after its parent has gone: a killed run leaves no workers and no rows behind."""
+def leave_with(parent: int) -> None:
+    """End this process soon after its parent has gone: a killed run leaves no workers and no rows behind.
+
+    The folder with the training rows is known by its lock, which nobody holds any more; a worker that was told its name
+    could not be used again for the next training.
+    """
     while os.getppid() == parent:
         time.sleep(1)
-    if folder:
-        shutil.rmtree(folder, ignore_errors=True)
+    sweep(Path(tempfile.gettempdir()))
     os._exit(1)
 
 
