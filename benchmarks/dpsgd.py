@@ -132,8 +132,8 @@ def beside_sgd(name: str, seeds: int, neighbours: int) -> dict[str, float]:
     shared = (network, "add_or_remove", 0, np.arange(seeds), np.arange(-1, neighbours - 1), ("varied",), (steps,))
     ways: dict[str, Any] = {
         "sgd": (train_sgd, ss.SGD(0.5, BATCH, steps)),
-        "the same": (train_dpsgd, ss.DPSGD(0.5, BATCH, steps, sampling=ss.Shuffled())),
-        "Poisson": (train_dpsgd, ss.DPSGD(0.5, BATCH, steps)),
+        "the same": (train_dpsgd, ss.DPSGD(0.5, BATCH, steps, sampling=ss.Shuffled()).private_steps()),
+        "Poisson": (train_dpsgd, ss.DPSGD(0.5, BATCH, steps).private_steps()),
     }
     times: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(24):  # one after another, so that a noisy moment of the machine hits all
