@@ -12,6 +12,10 @@ PYTEST := $(BIN)/python -m pytest -n auto --no-loadscope-reorder
 QUICKLY := JAX_DISABLE_MOST_OPTIMIZATIONS=1 XLA_FLAGS=--xla_cpu_use_fusion_emitters=false
 AS_USERS_DO := optimised or paper_data
 REAL_PARTS := paper_data or slow or browser or cluster
+# Only files with such a test are collected: all of them take ten seconds.
+WITH_USERS := $$(grep -lrE --include='*.py' 'mark\.(optimised|paper_data)' tests)
+WITH_REAL := $$(grep -lrE --include='*.py' 'mark\.(paper_data|slow|browser|cluster)' tests)
+unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes: what is compiled once serves them all
 
 .NOTPARALLEL:  # targets share one .venv
 .PHONY: demo test slow torture check format lint types bench docs picture clean
@@ -21,11 +25,11 @@ demo: $(READY)  ## audit embedded data; ends with the path of a report to open
 
 test: $(TEST)  ## every test that needs nothing but this folder
 	$(QUICKLY) $(PYTEST) --dist loadfile -m "not ($(AS_USERS_DO))"
-	$(PYTEST) --dist worksteal -m "$(AS_USERS_DO)"
+	$(PYTEST) --dist worksteal -m "$(AS_USERS_DO)" $(WITH_USERS)
 
 slow: $(DEV)  ## real parts that take long or need paper data, a browser, a cluster
-	SEEDSCOPE_SLOW=1 $(QUICKLY) $(PYTEST) --dist worksteal -m "($(REAL_PARTS)) and not ($(AS_USERS_DO))"
-	SEEDSCOPE_SLOW=1 $(PYTEST) --dist worksteal -m "($(REAL_PARTS)) and ($(AS_USERS_DO))"
+	SEEDSCOPE_SLOW=1 $(QUICKLY) $(PYTEST) --dist worksteal -m "($(REAL_PARTS)) and not ($(AS_USERS_DO))" $(WITH_REAL)
+	SEEDSCOPE_SLOW=1 $(PYTEST) --dist worksteal -m "($(REAL_PARTS)) and ($(AS_USERS_DO))" $(WITH_USERS)
 
 torture: $(DEV)  ## stores under kills, faults, stalls and full disks for three minutes; one table
 	$(BIN)/python -m tests.torture --minutes 3

@@ -1,4 +1,4 @@
-"""Objective perturbation: thousands of seeds at once, against scikit-learn fitting one model at a time."""
+"""Objective perturbation: thousands of seeds at once, against scikit-learn fitting one at a time; several classes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ SEEDS = 5000
 SHAPES = {(622, 5): "15,000", (1104, 9): "6,000"}
 
 
-def rows_and_labels(examples: int, features: int) -> tuple[np.ndarray, np.ndarray]:
+def rows_and_labels(examples: int, features: int, classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """Return rows of norm at most 1 with labels that depend on them."""
     draw = np.random.default_rng(0)
     rows = draw.normal(size=(examples, features)) / np.sqrt(features)
     rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
+    if classes > 2:
+        logits = 4 * rows @ draw.normal(size=(features, classes))
+        return rows, (logits + draw.gumbel(size=logits.shape)).argmax(1)
     chance = 1 / (1 + np.exp(-4 * rows @ draw.normal(size=features)))
     return rows, (draw.random(examples) < chance).astype(int)
 
 
-def our_rate(examples: int, features: int, epsilon: float, seeds: int, data_name: str = "") -> float:
+def our_rate(examples: int, features: int, epsilon: float, seeds: int, data_name: str = "", classes: int = 2) -> float:
     """Return fits/s of a grid of seeds on two processes, started before."""
     import seedscope as ss
 
     if data_name:
         data = ss.load(data_name)
     else:
-        rows, labels = rows_and_labels(examples, features)
+        rows, labels = rows_and_labels(examples, features, classes)
         data = ss.from_arrays(rows, labels, rows[:40], labels[:40], norm_bound=1.0)
     mechanism = ss.ObjectivePerturbation(epsilon)
 
@@ -61,6 +64,19 @@ def sklearn_rate(examples: int, features: int, epsilon: float) -> float:
     return fits / seconds(lambda: [model.fit(rows, labels) for _ in range(fits)], repeats=2)
 
 
+def several_classes(examples: int, features: int, epsilon: float = 1.0) -> None:
+    """Print how many times longer a fit takes with more than two classes."""
+
+    def rate(classes: int, seeds: int) -> float:
+        found = in_fresh_process("benchmarks.objective", "our_rate", examples, features, epsilon, seeds, "", classes)
+        return float(found)
+
+    two = rate(2, SEEDS)
+    for classes in (3, 5):
+        more, title = rate(classes, SEEDS), f"two classes over {classes}: fits on {examples}×{features}, ε={epsilon:g}"
+        report(title, two, more, "fits/s", f"at most {2 * classes}×")
+
+
 def main() -> None:
     """Print fits/s of ours and of scikit-learn."""
     import os
@@ -70,6 +86,8 @@ def main() -> None:
             ours = in_fresh_process("benchmarks.objective", "our_rate", examples, features, epsilon, SEEDS)
             peer = in_fresh_process("benchmarks.objective", "sklearn_rate", examples, features, epsilon)
             report(f"objective perturbation {examples}×{features}, ε={epsilon}", ours, peer, "fits/s", f"{goal} fits/s")
+    for examples, features in SHAPES:
+        several_classes(examples, features)
     if not os.environ.get("SEEDSCOPE_DATA"):
         return print("adult: skipped, SEEDSCOPE_DATA is not set")
     for epsilon in (0.5, 2.5):

@@ -58,7 +58,7 @@ def from_path_sums() -> dict[str, float]:
 
 
 def hundred_thousand_runs(runs: int = 100_000) -> dict[str, float]:
-    """Return seconds of so many runs of logistic DP-SGD on breast-cancer with everybody's path sums, and the bounds."""
+    """Return seconds of this many runs of logistic DP-SGD on breast-cancer with all path sums, and the bounds."""
     import tempfile
 
     import seedscope as ss

@@ -28,6 +28,7 @@ NAMESPACES = {
     "training": "seedscope.training",
     "mechanisms": "seedscope.mechanisms",
     "core": "seedscope.core",
+    "integrations": "seedscope.integrations",
 }
 OUTSIDE = re.compile(r"\]\(\.\./((?:src|tests|benchmarks)/[^)]+|[A-Z]+\.md)\)")  # links from docs/ to the repository
 

@@ -14,7 +14,7 @@ class Planted:
     """A level with planted numbers."""
 
     label: str
-    proved_epsilon: float | None
+    claimed_epsilon: float
     accuracy: Number
     arbitrary_share: Number
     retrainings: int = 100
@@ -22,7 +22,7 @@ class Planted:
     @property
     def guarantee(self) -> Guarantee:
         """A guarantee without δ."""
-        return Guarantee("replace_one", None, 0.0, "planted")
+        return Guarantee("replace_one", Number(self.claimed_epsilon, "proved"), 0.0, "planted")
 
 
 def level(epsilon: float, arbitrary: float, accuracy: float = 0.9, width: float = 0.01) -> Planted:
@@ -45,3 +45,7 @@ def test_overlapping_intervals_are_undecided_and_equal_levels_say_nothing() -> N
     assert found.models_needed == 1600  # intervals of ±0.1 overlap at a gap of 0.05: four times as narrow
     assert advice([level(1, 0.2), level(1, 0.2)], chosen=0) == []
     assert advice([level(1, 0.2)], chosen=0) == []
+
+
+def test_a_level_that_only_costs_is_no_advice() -> None:
+    assert advice([level(1, 0.1), level(2, 0.2, accuracy=0.8)], chosen=0) == []

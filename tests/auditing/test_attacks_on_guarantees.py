@@ -13,7 +13,7 @@ from seedscope.auditing.levels import paired_losses
 from seedscope.commands.mechanism_options import MechanismOptions, level
 from seedscope.core import BASE
 from seedscope.datasets import MOST_ROWS, Part, from_frame
-from seedscope.datasets.scaling import seeded_normals
+from seedscope.datasets.rounded_noise import seeded_normals
 from seedscope.planning import make_plan
 from seedscope.training import SystemDraws
 from seedscope.training.dpsgd.publishing import _Grid
@@ -167,9 +167,9 @@ class TestNumberOfRows:
             features, labels = np.zeros((rows, 100)), np.arange(rows) % 2
             features[:, 0] = labels - 0.5  # the other 99 weights are noise alone
             data = ss.from_arrays(features, labels, features, labels, norm_bound=1.0)
-            mechanism = MechanismOptions(public_size=size, epsilon=1.0, steps=5).make("dpsgd", rows)
+            mechanism = MechanismOptions(public_size=size, epsilon=1.0, steps=20).make("dpsgd", rows)
             trained = ss.train(data, mechanism, grid=ss.Grid(80), records=ss.Records(probes=()), jobs=1)
-            assert make_plan(data, mechanism).guarantee.reason.endswith("counts as public.") == told
+            assert ("small enough to show in the weights" in make_plan(data, mechanism).guarantee.reason) == told
             lengths.append(np.linalg.norm(trained.weights.values[:, 0, 0, -1, 1:].astype(float), axis=1))
         shown = shown_between(*(one[:, None] for one in lengths))
         assert (shown > 1.0) == told
@@ -239,11 +239,20 @@ class TestRowsOfOnePerson:
     def test_what_is_known_of_rows_only_is_not_said_of_people(self) -> None:
         data = self.several_rows(each=4)
         mechanism = ss.DPSGD(steps=5, batch_size=10, noise_multiplier=8.0)
-        for one, records in ((mechanism, ss.Records(norms=ss.Norms())), (ss.OutputPerturbation(1.0), ss.Records())):
-            found = audit(ss.train(data, one, grid=ss.Grid(seeds=10, neighbours=3), records=records, jobs=1), data=data)
-            assert found.levels[0].per_instance is None
-            assert found.levels[0].privacy_loss is None
-            assert any("people have up to 4" in left.reason for left in found.levels[0].left_out)
+        grid, records = ss.Grid(seeds=10, neighbours=3), ss.Records(norms=ss.Norms())
+        found = audit(ss.train(data, mechanism, grid=grid, records=records, jobs=1), data=data)
+        assert found.levels[0].per_instance is None
+        assert found.levels[0].privacy_loss is None
+        assert sum("people have up to 4" in left.reason for left in found.levels[0].left_out) >= 2
+
+    def test_the_best_possible_attack_is_on_a_person_and_not_on_a_row(self) -> None:
+        data, mechanism = self.several_rows(each=4), ss.OutputPerturbation(1.0)
+        found = audit(ss.train(data, mechanism, grid=ss.Grid(seeds=10, neighbours=3), jobs=1), data=data)
+        rows = replace(data, train=replace(data.train, persons=None), rows_per_person=1)
+        single = audit(ss.train(rows, mechanism, grid=ss.Grid(seeds=10, neighbours=3), jobs=1), data=rows)
+        persons, alone = present(found.levels[0].privacy_loss), present(single.levels[0].privacy_loss)
+        assert len(persons.people) == data.base.people < len(alone.people)
+        assert persons.advantage.min() > 2 * np.median(alone.advantage)
 
     def test_delta_is_held_against_people_not_rows(self) -> None:
         found = audit(ss.train(self.several_rows(each=4), ss.OutputPerturbation(1.0, 1e-5), grid=ss.Grid(8), jobs=1))
@@ -268,12 +277,19 @@ class TestRowsOfOnePerson:
 
     @pytest.mark.parametrize("name", ["objective", "output", "dpsgd"])
     def test_the_epsilon_asked_for_is_the_persons(self, name: str) -> None:
-        data = self.several_rows(each=4)
+        data = self.several_rows(rows=120, each=4)
         chosen = level(MechanismOptions(), name, 2.0, data)
         guarantee = make_plan(data, chosen.mechanism).guarantee
         assert float(guarantee.epsilon or 0) == pytest.approx(2.0, abs=1e-3)
         assert guarantee.delta <= 1e-6 * (1 + 1e-3)
         assert guarantee.unit == "person"
+
+    @pytest.mark.parametrize("name", ["objective", "output", "gaussian_objective"])
+    def test_the_least_useful_epsilon_is_told_for_the_person_too(self, name: str) -> None:
+        data = self.several_rows(each=4)
+        chosen = level(MechanismOptions(), name.replace("_", "-"), 0.1, data)
+        with pytest.raises(ss.SeedscopeError, match="for each of a person's 4 rows, .* for the person"):
+            make_plan(data, chosen.mechanism)
 
 
 class TestPublicReport:

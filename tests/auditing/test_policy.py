@@ -89,6 +89,8 @@ def test_only_rules_that_were_asked_for_decide_the_exit_code() -> None:
     assert judge([bad]).exit_code == 0
     assert judge([bad], read_policy().enforced()).exit_code == 1
     assert judge([bad], read_policy().with_conditions(["advantage>0.95"])).exit_code == 1
+    policy = read_policy().with_conditions(["advantage>1"])
+    assert [one.quantity for one in policy.rules].count("advantage") == 1  # in the place of the policy's own
     assert judge([bad], read_policy().with_conditions(["advantage>1"])).exit_code == 0
     assert judge([Case("one", bad.facts, ("beaten",))]).exit_code == 3
 

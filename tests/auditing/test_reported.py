@@ -106,6 +106,8 @@ def test_everybody_trained_on_has_the_reconstruction_bound_and_nobody_else(found
         told = found.as_dict()["levels"][0]["reconstruction"]
         assert told["everybody"]["value"] > 0
         assert told["left_smallest"] is None
+        assert 0 < told["left_everybody"]["value"] < 1  # the Bayes form beside the unbiased bound
+        assert "needs smooth clipping" in told["note"]
         return
     assert (table["reconstruction"].notna() == (table["part"] == "train")).all()
     assert (table["uncertainty_left"].notna() == (table["part"] == "train")).all()

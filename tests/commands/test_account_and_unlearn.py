@@ -87,6 +87,15 @@ def test_requests_are_decided_in_their_order(store: Path) -> None:
     assert "train again" in ran("unlearn", store, "--person", 3, "--budget", 1e-9)
 
 
+def test_noisy_steps_stand_in_for_training_again(store: Path) -> None:
+    asked = ["unlearn", store, "--person", 3, "--budget", 1e-9, "--l2", 0.1, "--radius", 5]
+    found = json.loads(ran(*asked, "--json"))["fine_tuning"]
+    assert found["divergence"]["kind"] == "proved"
+    assert found["divergence"]["value"] <= 1e-9
+    assert f"then {found['steps']} whole-batch gradient steps" in ran(*asked).replace("\n", " ")
+    assert "l2 must be" in refused(*asked[:-3], 0, "--radius", 5)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -27,7 +27,7 @@ from seedscope.core.files import IN_USE, TEMPORARY, private_folder, sweep
 
 ENDS = [
     (SeedscopeError("a mistake"), 2),
-    (TrainingError("no model"), 1),
+    (TrainingError("no model"), 8),
     (OutOfMemoryError("too large"), 4),
     (MemoryError(), 4),
     (DiskError("full"), 5),
@@ -62,6 +62,34 @@ def test_a_command_keeps_the_kind_of_an_error_when_it_adds_its_option() -> None:
         options.in_own_words(command)("x")
 
 
+def test_who_read_the_progress_bar_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rich(standalone_mode: bool) -> NoReturn:
+        try:
+            raise BrokenPipeError
+        except BrokenPipeError:
+            raise SystemExit(1)  # noqa: B904  as rich does
+
+    monkeypatch.setattr(cli, "app", rich)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 141
+
+
+def test_what_nobody_foresaw_has_a_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def surprise(standalone_mode: bool) -> NoReturn:
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr(cli, "app", surprise)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 70
+    said = capsys.readouterr().err
+    assert "ZeroDivisionError: of all things" in said
+    assert said.endswith("please report the lines above, without names of people.\n")
+
+
 def test_a_broken_pipe_inside_is_no_success_and_not_the_readers() -> None:
     def command() -> NoReturn:
         raise BrokenPipeError
@@ -73,6 +101,7 @@ def test_a_broken_pipe_inside_is_no_success_and_not_the_readers() -> None:
 SLOW = """
 import sys, time, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job has it off
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and one under nohup that
 from seedscope.commands import cli
 @cli.app.command()
 @cli.in_own_words

@@ -78,7 +78,7 @@ def test_a_store_is_removed_on_request_and_nothing_else(folder: Path) -> None:
         seedscope("runs", "remove", str(folder / "runs" / "mine"), "--yes")
     assert (folder / "runs" / "mine" / "notes.txt").read_text() == "keep"
     done = CliRunner().invoke(app, ["runs", "remove", str(kept_stores(folder)[0].path)], input="n\n")
-    assert done.exit_code == 1
+    assert done.exit_code == 130
     assert len(kept_stores(folder / "runs")) == 4
 
 

@@ -54,6 +54,7 @@ def test_a_name_that_is_no_utf_8_fails_neither_before_nor_after_training(audited
     assert run("verdict", str(audited)).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+import typer
 
 from seedscope import Ensemble
 from seedscope.commands import options
@@ -52,9 +55,21 @@ def test_on_a_terminal_only_what_is_long_or_may_not_fit_is_asked_about(
     asked = []
     for stream in ("stdin", "stderr"):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-    monkeypatch.setattr("typer.confirm", lambda *_, **options: asked.append(options["abort"]))
+    monkeypatch.setattr("typer.confirm", lambda *_, **options: asked.append(options["default"]) or True)
     announce(estimate)
     assert asked == ([True] if asks else [])
+
+
+@pytest.mark.parametrize("answer", [lambda *_, **__: False, Mock(side_effect=typer.Abort)])
+def test_a_question_that_is_declined_or_not_answered_trains_nothing(
+    monkeypatch: pytest.MonkeyPatch, answer: Callable[..., bool]
+) -> None:
+    for stream in ("stdin", "stderr"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", answer)
+    with pytest.raises(typer.Exit) as ended:
+        announce(Estimate(1, 1, 1, 4000.0, 1, True))
+    assert ended.value.exit_code == 130
 
 
 def test_a_cluster_and_a_number_of_processes_exclude_each_other() -> None:

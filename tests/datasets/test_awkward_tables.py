@@ -239,7 +239,6 @@ def readings(data: Dataset) -> dict[str, ColumnReading]:
     return {one.name: one for one in data.reading.columns}
 
 
-@pytest.mark.oldest
 @pytest.mark.parametrize("table", AWKWARD.values(), ids=AWKWARD.keys())
 def test_an_awkward_table_is_read_right_or_on_the_second_try(table: Awkward, tmp_path: Path) -> None:
     if table.needs:

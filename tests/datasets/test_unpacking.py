@@ -86,6 +86,7 @@ def test_a_small_parquet_file_of_a_billion_equal_rows_is_refused_by_what_it_says
         read_table(tmp_path / "x.parquet", target="y")
 
 
+@pytest.mark.slow
 def test_a_gzip_bomb_of_gigabytes_ends_with_one_sentence_and_little_memory(tmp_path: Path) -> None:
     """29 bytes and more of nothing: each member of a gzip file holds a gigabyte at most, so members are repeated."""
     member = gzip.compress(bytes(16 << 20))

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -337,6 +338,24 @@ def test_a_port_that_accepts_and_is_not_dasks_is_one_sentence(monkeypatch: pytes
         pytest.raises(ClusterError, match=r"cannot reach a Dask scheduler at tcp://127.0.0.1:\d+ \(.*\); start one"),
     ):
         train(table(), SMALL_SGD, grid=GRID, cluster=f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+
+
+def test_a_web_server_is_no_scheduler_and_that_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    from seedscope.execution import cluster as clusters
+
+    monkeypatch.setattr(clusters, "PATIENCE", 2)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with pytest.raises(
+            ClusterError, match=r"cannot reach a Dask scheduler at tcp://127.0.0.1:\d+ \(.*\); start one"
+        ):
+            train(table(), SMALL_SGD, grid=GRID, cluster=f"tcp://127.0.0.1:{server.server_port}")
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_a_worker_that_stops_answering_is_given_up_and_changes_nothing(

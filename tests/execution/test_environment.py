@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +66,28 @@ def test_a_store_of_another_environment_is_grown_with_a_word_or_strictly_not(
         train(table(), grid=Grid(4), strict=True, **call)
     with pytest.warns(SeedscopeWarning, match=r"not all of one environment \(jaxlib"):
         train(table(), grid=Grid(4), **call)
+
+
+GROWN = """
+import sys
+from pathlib import Path
+from seedscope import Grid, ObjectivePerturbation, train
+from tests.helpers.small_data import table
+train(table(), ObjectivePerturbation(1.0), grid=Grid(int(sys.argv[2])), store=Path(sys.argv[1]), jobs=1, strict=True)
+"""
+
+
+def test_flags_of_the_compiler_are_another_environment(tmp_path: Path) -> None:
+    def grown(seeds: int, flags: str) -> subprocess.CompletedProcess[str]:
+        given = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(sys.path)}
+        call = [sys.executable, "-c", GROWN, str(tmp_path / "store"), str(seeds)]
+        return subprocess.run(call, env=given, capture_output=True, text=True, check=False)
+
+    assert grown(2, "").returncode == 0
+    refused = grown(4, "--xla_cpu_enable_fast_math=true")
+    assert refused.returncode != 0
+    assert "not all of one environment (XLA_FLAGS: " in refused.stderr
+    assert grown(4, "").returncode == 0
 
 
 def test_a_worker_with_other_bits_or_strictly_another_processor_gets_no_work() -> None:

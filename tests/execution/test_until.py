@@ -57,6 +57,7 @@ def test_clear_decisions_stop_at_the_first_look() -> None:
     assert found.error.kind == "statistical"
 
 
+@pytest.mark.slow
 def test_undecided_models_are_trained_to_the_fixed_plan_and_no_further() -> None:
     data = table(columns=2)
     found = train_until(data, ObjectivePerturbation(0.05, calibration=Chaudhuri()), error=0.3)
@@ -77,6 +78,7 @@ def test_grown_models_are_those_of_one_large_training() -> None:
     np.testing.assert_allclose(found.ensemble.weights, whole.weights, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, mechanism = table(), ObjectivePerturbation(1.0)
     first = train_until(data, mechanism, error=0.4, store=tmp_path / "store")

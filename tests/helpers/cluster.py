@@ -38,7 +38,7 @@ class Cluster:
         return one
 
     def wait_for(self, workers: int) -> None:
-        """Wait until so many workers are there."""
+        """Wait until this many workers are there."""
         from distributed import Client
 
         with Client(self.address, set_as_default=False) as client:

@@ -66,6 +66,20 @@ def sample_report(
     }  # fmt: skip
 
 
+def with_both_sides(report: dict[str, Any]) -> dict[str, Any]:
+    """Return the report with everybody's exposure from both sides, and an attack that shows nothing beside it."""
+    report = copy.deepcopy(report)
+    for level, columns in zip(report["levels"], report["people"]["levels"], strict=True):
+        known = [None if one is None else min(max(one, 0.02), 0.98) for one in columns["membership_advantage"]]
+        columns["advantage"] = known
+        columns["advantage_lower"] = [None if one is None else one - 0.02 for one in known]
+        columns["advantage_upper"] = [None if one is None else one + 0.02 for one in known]
+        columns["epsilon_lower"] = [None if one is None else 0.0 for one in columns["epsilon_lower"]]
+        columns["epsilon_estimate"] = [None] * len(known)
+        level["trade_off"] = {"advantage": _number(0.9, "proved")}
+    return report
+
+
 def hostile_report(people: int = 60) -> dict[str, Any]:
     """Return a report in which every text that a user could have chosen is hostile."""
     report = sample_report(people)

@@ -242,12 +242,38 @@ def test_a_test_part_may_be_given_apart_or_marked() -> None:
     assert apart.levels[0].accuracies.mean() > 0.4
 
 
+@pytest.mark.slow
 def test_polars_frames_are_taken_too() -> None:
     polars = pytest.importorskip("polars", reason="polars is not installed")
     X, y = people()
-    one = ss.audit(encoded(TREE), polars.from_pandas(X), y, groups=["town"], **FEW)
+    one = ss.audit(encoded(TREE), polars.from_pandas(X), polars.Series(y), groups=["town"], **FEW)
     other = ss.audit(encoded(TREE), X, y, groups=["town"], **FEW)
-    np.testing.assert_array_equal(one.levels[0].multiplicity.disagreement, other.levels[0].multiplicity.disagreement)
+    np.testing.assert_array_equal(one.levels[0].ensemble.scores.values, other.levels[0].ensemble.scores.values)
+    pd.testing.assert_frame_equal(one.individuals, other.individuals)
+    with pytest.raises(ss.SeedscopeError, match="X has text in 'town'; encode it"):
+        ss.audit(TREE, polars.from_pandas(X), y, **FEW)
+
+
+BOOSTED: dict[str, tuple[str, dict[str, Any]]] = {
+    "lightgbm": ("LGBMClassifier", {"n_estimators": 5, "num_leaves": 4, "subsample_freq": 1, "verbose": -1}),
+    "xgboost": ("XGBClassifier", {"n_estimators": 5, "max_depth": 2}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", BOOSTED)
+def test_boosting_of_other_libraries_is_audited_as_a_plain_loop_fits_it(library: str) -> None:
+    name, settings = BOOSTED[library]
+    boosting = getattr(pytest.importorskip(library, reason=f"{library} is not installed"), name)
+    X, y = people(200)
+    model = encoded(boosting(subsample=0.5, n_jobs=1, **settings))
+    level = ss.audit(model, X, y, groups=["town"], **FEW).levels[0]
+    train, test = (np.flatnonzero(level.ensemble.texts("person_part") == part) for part in ("train", "test"))
+    for seed in (0, 5):
+        expected = by_hand(model, X, y, seed, train, test)
+        np.testing.assert_allclose(level.ensemble.scores.values[seed, 0, 0], expected, atol=1e-6)
+    assert level.multiplicity.disagreement.max() > 0
+    assert level.membership is not None
 
 
 def test_without_random_numbers_the_sample_is_what_decisions_hang_on() -> None:

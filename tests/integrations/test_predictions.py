@@ -54,8 +54,8 @@ def test_a_grids_own_predictions_give_the_grids_own_audit() -> None:
 
 def test_losses_are_minus_the_logarithm_of_the_true_classs_score() -> None:
     scores = np.array([[[0.2, 0.3, 0.5], [0.1, 0.8, 0.1]]])
-    np.testing.assert_allclose(log_losses(scores, np.array([2, 0])), -np.log([[0.5, 0.1]]))
-    np.testing.assert_allclose(log_losses(np.array([[0.25, 0.25]]), np.array([0, 1])), -np.log([[0.75, 0.25]]))
+    np.testing.assert_allclose(log_losses(scores, np.array([2, 0]), 3), -np.log([[0.5, 0.1]]))
+    np.testing.assert_allclose(log_losses(np.array([[0.25, 0.25]]), np.array([0, 1]), 2), -np.log([[0.75, 0.25]]))
 
 
 def test_decisions_of_many_classes_are_audited_like_scores_of_zero_and_one() -> None:

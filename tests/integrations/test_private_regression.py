@@ -38,6 +38,7 @@ def test_scikit_learns_own_checks_pass(method: Any) -> None:
         check_estimator(PRIVATE(method=method, data_norm=10.0), on_skip=None)
 
 
+@pytest.mark.slow
 def test_scikit_learns_own_checks_pass_as_it_comes() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeedscopeWarning)

@@ -46,7 +46,7 @@ calibrated = CalibratedClassifierCV(tree, cv=2)
 voting = VotingClassifier([("tree", tree), ("bayes", GaussianNB())])
 boosting = HistGradientBoostingClassifier(max_iter=3, max_features=0.5)
 svm = BaggingClassifier(SVC(), 2, bootstrap=False, max_samples=0.5, n_jobs=-1)
-forest = RandomForestClassifier(8, n_jobs=-1)
+forest = RandomForestClassifier(100, n_jobs=-1)
 network = make_pipeline(StandardScaler(), MLPClassifier((4,), max_iter=5))
 linear = make_pipeline(StandardScaler(), LinearSVC(dual=True, max_iter=5))
 
@@ -94,7 +94,10 @@ def test_ten_kinds_of_estimators_are_audited_by_the_command(place: Path, kind: s
     report = json.loads((place / f"out-{kind}" / "report.json").read_text())
     people = pd.read_csv(place / f"out-{kind}" / "individuals.csv")
     assert len(people) == (178 if table == "wine" else 569)
-    assert people["membership_advantage"].notna().sum() >= 2
+    attacked = people["membership_advantage"].notna().sum()
+    assert attacked >= (
+        0.9 * (people["part"] == "train").sum() if kind == "forest" else 2
+    )  # a forest tells of everybody
     assert report["groups"][0]["name"] == "half"
 
 

@@ -28,9 +28,11 @@ from seedscope.integrations.torch import Recorder  # noqa: E402
 from seedscope.training import FlatClipping, Poisson  # noqa: E402
 from seedscope.training.dpsgd.batches import draw_batches  # noqa: E402
 from seedscope.training.dpsgd.noise import noise_keys, normals_like  # noqa: E402
+from seedscope.training.dpsgd.norms import People  # noqa: E402
+from seedscope.training.dpsgd.parts import batch_parts  # noqa: E402
 from seedscope.training.dpsgd.privacy_losses import network_pulls  # noqa: E402
 from seedscope.training.dpsgd.steps import PrivateSteps  # noqa: E402
-from seedscope.training.dpsgd.train import People, batch_parts, train_dpsgd  # noqa: E402
+from seedscope.training.dpsgd.train import train_dpsgd  # noqa: E402
 from seedscope.training.gradient import starting_points  # noqa: E402
 
 pytestmark = [

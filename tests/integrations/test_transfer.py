@@ -1,8 +1,9 @@
-"""Logistic regressions that are moved onto our solver are those that scikit-learn fits; others are fitted honestly."""
+"""Estimators that are moved onto our engine are those that scikit-learn fits; others are fitted honestly."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import seedscope as ss
 from seedscope.core import SeedscopeWarning
-from seedscope.integrations import own_audit, transfer
-from seedscope.numerics import WeightedProblem
+from seedscope.integrations import moved_sgd, own_audit, transfer
+from seedscope.integrations.moved_training import MovedTraining, Sample, apart
+from seedscope.integrations.training import EstimatorTraining, packed
+from seedscope.numerics import WeightedProblem, WeightedSoftmax
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 EXACT: dict[str, Any] = {"tol": 1e-11, "solver": "newton-cholesky"}
@@ -41,6 +44,12 @@ def words(audit: Any) -> str:
     return str(audit.levels[0].ensemble.mechanism.words())
 
 
+def longer_ones_marked(kinds: Iterable[str], *longer: str) -> list[Any]:
+    """Return kinds as parameters; those named by a part of theirs are left to the slow stage."""
+    marked = {kind: [pytest.mark.slow] if any(part in kind for part in longer) else [] for kind in kinds}
+    return [pytest.param(kind, marks=marks) for kind, marks in marked.items()]
+
+
 def test_weighted_minimisers_are_those_of_a_slow_solver() -> None:
     draw = np.random.default_rng(1)
     rows = np.column_stack([draw.normal(size=(40, 3)), np.ones(40)])
@@ -57,19 +66,43 @@ def test_weighted_minimisers_are_those_of_a_slow_solver() -> None:
         np.testing.assert_allclose(found, slow, atol=1e-5)
 
 
+def test_weighted_multinomial_minimisers_are_those_of_a_slow_solver() -> None:
+    draw = np.random.default_rng(1)
+    rows = np.column_stack([draw.normal(size=(40, 3)), np.ones(40)])
+    y = np.digitize(rows[:, 0] + draw.normal(size=40), [-0.5, 0.5])
+    k, penalties = draw.integers(0, 4, (3, 40)), np.column_stack([draw.uniform(0.1, 2, (3, 3)), np.zeros(3)])
+    fast = WeightedSoftmax(rows, y, 3).minimise(k, penalties)
+    for own, penalty, found in zip(k, penalties, fast, strict=True):
+
+        def objective(w: np.ndarray, own: np.ndarray = own, penalty: np.ndarray = penalty) -> float:
+            logits = rows @ w.reshape(3, 4).T
+            losses = np.log(np.exp(logits).sum(1)) - logits[np.arange(40), y]
+            return float(own @ losses + 0.5 * (penalty * w.reshape(3, 4) ** 2).sum())
+
+        slow = minimize(objective, np.zeros(12), method="BFGS", options={"gtol": 1e-10}).x.reshape(3, 4)
+        np.testing.assert_allclose(found, slow - slow.mean(0), atol=1e-5)
+
+
 MOVED = {
     "alone": LogisticRegression(C=0.5, **EXACT),
     "without an intercept": LogisticRegression(C=0.5, fit_intercept=False, **EXACT),
     "after a scaler": make_pipeline(StandardScaler(), LogisticRegression(**EXACT)),
+    "of 3 classes": LogisticRegression(**EXACT),
+    "of 3 classes after a scaler": make_pipeline(StandardScaler(), LogisticRegression(C=3, **EXACT)),
+    "by steps": make_pipeline(StandardScaler(), SGDClassifier(loss="log_loss", learning_rate="constant", eta0=0.05)),
+    "by steps of 3 classes": SGDClassifier(learning_rate="invscaling", eta0=0.1, max_iter=8),
+    "a network": make_pipeline(StandardScaler(), MLPClassifier((4,), batch_size=32, max_iter=6)),
+    "a network of 3 classes": MLPClassifier((3, 2), solver="sgd", activation="tanh", max_iter=6),
 }
 
 
-@pytest.mark.parametrize("kind", MOVED)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", longer_ones_marked(MOVED, "network", "of 3 classes after", "steps of 3"))
 def test_what_is_moved_scores_as_refits_do(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = table()
-    X = X if kind == "after a scaler" else X / [20, 0.01, 1]
+    X, y = table(classes=3 if "3 classes" in kind else 2)
+    X = X if hasattr(MOVED[kind], "steps") else X / [20, 0.01, 1]
     ours = ss.audit(MOVED[kind], X, y, **FEW)
-    assert "moved onto Seedscope's own solver: the coefficients of one fit agree" in words(ours)
+    assert "moved onto Seedscope's own engine: the coefficients of one fit agree" in words(ours)
     monkeypatch.setattr(own_audit, "moved", lambda training, rows: (training, transfer.Verdict(False, "refitted")))
     theirs = ss.audit(MOVED[kind], X, y, **FEW)
     scores = [audit.levels[0].ensemble.scores.values for audit in (ours, theirs)]
@@ -82,35 +115,100 @@ def test_what_is_moved_scores_as_refits_do(kind: str, monkeypatch: pytest.Monkey
 
 
 KEPT = {
-    "there are 3 classes": LogisticRegression(),
     "solver='liblinear' is its own": LogisticRegression(solver="liblinear"),
     "class_weight and warm_start are its own": LogisticRegression(class_weight="balanced"),
     "without a penalty there may be no minimum": LogisticRegression(C=np.inf),
     "what comes before it in its pipeline": make_pipeline(MinMaxScaler(), LogisticRegression()),
-    "the order and first weights of its steps are its own": SGDClassifier(loss="log_loss", max_iter=5, tol=None),
+    "early_stopping, average, warm_start and class_weight are its own": SGDClassifier(average=True),
+    "penalty='l1' is its own": SGDClassifier(penalty="l1"),
+    "early_stopping and warm_start are its own": MLPClassifier((3,), max_iter=3, early_stopping=True),
+    "solver='lbfgs' is its own": MLPClassifier((3,), max_iter=3, solver="lbfgs"),
 }
 
 
 @pytest.mark.parametrize("reason", KEPT)
 def test_whatever_else_is_fitted_honestly_and_the_report_says_why(reason: str) -> None:
-    X, y = table(60, 3 if "3 classes" in reason else 2)
+    X, y = table(60)
     audit = ss.audit(KEPT[reason], X / [20, 0.01, 1], y, seeds=4, neighbours=0, resample="bootstrap", jobs=1)
     assert f"fitted again for every seed and data set: {reason}" in words(audit)
 
 
-def test_networks_and_trees_are_fitted_honestly_too() -> None:
+def test_regressions_of_many_weights_are_fitted_one_by_one() -> None:
+    draw = np.random.default_rng(0)
+    X, y = draw.normal(size=(60, 70)), np.arange(60) % 3
+    audit = ss.audit(LogisticRegression(), X, y, seeds=4, neighbours=0, resample="bootstrap", jobs=1)
+    assert "210 weights of 3 classes are found sooner one model at a time" in words(audit)
+
+
+def test_large_tables_are_left_to_the_loop_of_stochastic_descent() -> None:
+    draw = np.random.default_rng(0)
+    X, y = draw.normal(size=(100, 301)), np.arange(100) % 2
+    audit = ss.audit(SGDClassifier(max_iter=5), X, y, seeds=3, neighbours=0, jobs=1)
+    assert "fitted again for every seed and data set: on 30,100 cells its own loop is as fast" in words(audit)
+    assert "moved onto Seedscope's own engine" in words(
+        ss.audit(SGDClassifier(max_iter=5), X[:, :9], y, seeds=3, neighbours=0, jobs=1)
+    )
+
+
+def test_trees_are_fitted_honestly_too() -> None:
     X, y = table(60)
-    few: dict[str, Any] = {"seeds": 4, "neighbours": 0, "jobs": 1}
-    network = ss.audit(make_pipeline(StandardScaler(), MLPClassifier((3,), max_iter=5)), X, y, **few)
-    assert "the order and first weights of its steps are its own" in words(network)
-    tree = words(ss.audit(DecisionTreeClassifier(max_features=1), X, y, **few))
+    tree = words(ss.audit(DecisionTreeClassifier(max_features=1), X, y, seeds=4, neighbours=0, jobs=1))
     assert tree.endswith("fitted again for every seed and data set")
+
+
+STEPS: dict[str, Any] = {
+    "hinge": SGDClassifier(),
+    "log loss": SGDClassifier(loss="log_loss", learning_rate="invscaling", eta0=0.1),
+    "squared hinge": SGDClassifier(loss="squared_hinge", learning_rate="constant", eta0=0.01),
+    "modified huber": SGDClassifier(loss="modified_huber", learning_rate="adaptive", eta0=0.05),
+    "perceptron, unpenalised": SGDClassifier(loss="perceptron", penalty=None, fit_intercept=False),
+    "in the rows' order": SGDClassifier(loss="log_loss", shuffle=False, tol=None, max_iter=5),
+    "adam": MLPClassifier((5,), batch_size=16, max_iter=15),
+    "adam until it stops": MLPClassifier((3,), learning_rate_init=0.1, tol=0.01, n_iter_no_change=2),
+    "momentum, slower": MLPClassifier((4, 3), solver="sgd", learning_rate="invscaling", activation="tanh", max_iter=9),
+    "plain, adaptive": MLPClassifier(
+        (4,), solver="sgd", learning_rate="adaptive", learning_rate_init=0.3, nesterovs_momentum=False, tol=0.01,
+        activation="logistic", n_iter_no_change=1, max_iter=40,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", longer_ones_marked(STEPS, "adam", "momentum"))
+def test_steps_on_our_engine_end_at_the_estimators_own_coefficients(kind: str, classes: int) -> None:
+    X, y = table(70, classes)
+    training = EstimatorTraining(packed(STEPS[kind]), (X / [20, 0.01, 1]).to_numpy(), y, "none", 0, 4)
+    ours, verdict = transfer.moved(training, np.arange(0, 70, 2))
+    assert verdict.moved, verdict.words
+    assert isinstance(ours, MovedTraining)
+    assert apart(ours, np.arange(3, 60))[0] < 1e-4
+
+
+def test_another_order_of_the_examples_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table(70)
+    training = EstimatorTraining(packed(SGDClassifier()), (X / [20, 0.01, 1]).to_numpy(), y, "none", 0, 4)
+    monkeypatch.setattr(moved_sgd, "shuffles", lambda seeds, count: np.tile(np.arange(count)[::-1, None], len(seeds)))
+    _, verdict = transfer.moved(training, np.arange(60))
+    assert not verdict.moved
+    assert "our engine's coefficients differ" in verdict.words
+
+
+def test_lanes_that_are_taken_again_change_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table(50)
+    training = EstimatorTraining(packed(SGDClassifier()), (X / [20, 0.01, 1]).to_numpy(), y, "none", 0, 4)
+    ours, _ = transfer.moved(training, np.arange(50))
+    assert isinstance(ours, MovedTraining)
+    together = ours.coefficients([Sample(np.arange(50), np.random.default_rng(seed)) for seed in range(9)])
+    monkeypatch.setattr(moved_sgd, "LANES", 4)
+    monkeypatch.setattr(moved_sgd, "FEW_LANES", 2)
+    lanes = ours.coefficients([Sample(np.arange(50), np.random.default_rng(seed)) for seed in range(9)])
+    np.testing.assert_allclose(together, lanes, atol=1e-9)
 
 
 def test_a_fit_that_stops_early_is_not_what_our_solver_finds() -> None:
     X, y = table()
     audit = ss.audit(LogisticRegression(max_iter=1), X, y, seeds=4, neighbours=0, resample="bootstrap", jobs=1)
-    assert "our solver's coefficients differ" in words(audit)
+    assert "it stops far from where our engine's coefficients are" in words(audit)
 
 
 def test_a_sample_of_one_class_fails_as_it_does_in_scikit_learn() -> None:

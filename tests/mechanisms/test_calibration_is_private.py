@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import ArrayLike
 
 from seedscope import Chaudhuri, Diffprivlib062, ObjectivePerturbation
-from seedscope.mechanisms.base import Conditions
-from seedscope.numerics.newton import LogisticProblem
+from seedscope.mechanisms.guarantees import Conditions
+from seedscope.numerics import LogisticProblem
 from seedscope.training.convex import with_bias
 
 SIZES = np.geomspace(1e-4, 1e3, 1500)
@@ -77,6 +77,7 @@ def replaced(data: Labelled, row: ArrayLike, label: float) -> Labelled:
     return rows, labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [1.0, 5.0, 20.0])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 2.5])
 def test_the_published_calibration_keeps_epsilon(bound: float, epsilon: float) -> None:

@@ -170,6 +170,7 @@ def test_no_neighbours_in_the_plane_exceed_the_claimed_curve(bound: float, relat
         assert delta(logs[0], logs[1], volumes, epsilon) <= claimed * (1 + 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("bound", [1.0, 5.0, 20.0])
 def test_no_neighbours_of_three_classes_exceed_the_claimed_curve(bound: float, relation: Relation) -> None:

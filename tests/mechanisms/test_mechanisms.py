@@ -37,7 +37,7 @@ from seedscope.accounting import dpsgd_epsilon, gaussian_delta, gaussian_epsilon
 from seedscope.core.errors import SeedscopeError
 from seedscope.core.relations import RELATIONS
 from seedscope.mechanisms import Mechanism
-from seedscope.mechanisms.base import Conditions, Guarantee
+from seedscope.mechanisms.guarantees import Conditions, Guarantee
 from seedscope.models import MLP
 from tests.helpers.present import present
 from tests.helpers.small_data import given_scaling, images, table

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seedscope import SeedscopeError
-from seedscope.numerics import betting_interval
+from seedscope.numerics import betting_interval, betting_lower
 
 LAWS = {
     "coin": lambda draw, shape: (draw.random(shape) < 0.3).astype(float),
@@ -38,6 +38,27 @@ def test_intervals_are_nearly_as_narrow_as_the_normal_approximation(law: str) ->
     lower, upper = betting_interval(values, 0.95)
     normal = 2 * 1.96 * values.std(0) / np.sqrt(2000)
     assert np.median((upper - lower) / normal) < 2.2
+
+
+def test_from_below_values_need_no_largest() -> None:
+    values = np.random.default_rng(5).pareto(2.5, size=(200, 1000)) * 0.15  # mean 0.1, no third moment
+    missed = float((betting_lower(values, 0.8) > 0.1).mean())  # half of the error is for the other side
+    assert missed <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / 1000)
+    assert np.median(betting_lower(values, 0.8)) > 0.07
+
+
+def test_shares_of_the_error_may_differ() -> None:
+    values = np.random.default_rng(6).random((300, 1)).repeat(2, axis=1)
+    lower, upper = betting_interval(values, 0.9, together=[2, 50])
+    for k, together in enumerate((2, 50)):
+        np.testing.assert_allclose((lower[k], upper[k]), betting_interval(values[:, 0], 0.9, together=together))
+
+
+def test_intervals_for_any_time_are_a_little_wider_than_for_a_number_known_beforehand() -> None:
+    values = np.random.default_rng(7).random((1000, 20))
+    (low, high), (lower, upper) = (betting_interval(values, 0.95, anytime=anytime) for anytime in (False, True))
+    wider = np.median((upper - lower) / (high - low))
+    assert 1 < wider < 1.45
 
 
 def test_constant_values_leave_only_what_so_many_runs_cannot_exclude() -> None:

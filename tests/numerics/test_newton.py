@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from seedscope.core.errors import SeedscopeError
-from seedscope.numerics import newton as solvers
-from seedscope.numerics.newton import LogisticProblem, Solution
+from seedscope.numerics import LogisticProblem, Solution
+from seedscope.numerics import logistic as solvers
 
 
 @pytest.fixture(params=["exact", "conjugate gradients"])

@@ -43,6 +43,7 @@ def test_two_releases_are_never_the_same(name: str) -> None:
     assert np.abs(first - second).max() > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROVED)
 def test_released_weights_are_of_the_law_of_audited_ones(name: str) -> None:
     data, mechanism = table(norm_bound=1.0), PROVED[name]

@@ -9,7 +9,7 @@ import pytest
 from seedscope.core.errors import SeedscopeError
 from seedscope.report import rows
 from seedscope.report.charts import charts, specifications
-from tests.helpers.report_sample import HOSTILE, changed, hostile_report, public_report, sample_report
+from tests.helpers.report_sample import HOSTILE, changed, hostile_report, public_report, sample_report, with_both_sides
 
 REPORT = sample_report(people=50)
 NAMES = ["people", "distribution", "trade_off", "attack", "privacy", "groups"]
@@ -42,6 +42,24 @@ def test_a_chart_without_numbers_is_left_out() -> None:
     assert list(charts(without)) == ["distribution", "trade_off", "attack", "groups"]
     assert "trade_off" not in charts(sample_report(people=10, epsilons=(1.0,)))
     assert charts(public_report(REPORT)) == {}
+
+
+def test_zeros_of_an_attack_give_way_to_both_sides_of_the_best_one() -> None:
+    sided = with_both_sides(REPORT)
+    assert list(charts(sided)) == [name if name != "privacy" else "exposure" for name in NAMES]
+    people = rows.people_rows(sided, 1)
+    shown = rows.sided_rows(people)
+    assert {row["person"] for row in shown} == {row["person"] for row in people if row["part"] == "train"}
+    assert [row["exposure"] for row in shown] == sorted((row["exposure"] for row in shown), reverse=True)
+    assert all(row["advantage_lower"] < row["exposure"] < row["advantage_upper"] for row in shown)
+    assert [row["advantage"] for row in rows.allowed_rows(sided)] == [0.9] * 3
+    attacked = changed(sided, "people.levels.0.epsilon_lower.0", 0.4)
+    assert "privacy" in charts(attacked)
+
+
+def test_both_sides_save_as_a_picture(tmp_path: Path) -> None:
+    charts(with_both_sides(REPORT), level=2)["exposure"].save(str(tmp_path / "chart.svg"))
+    assert (tmp_path / "chart.svg").read_text(encoding="utf-8").count("<path") > 5
 
 
 def test_the_level_decides_whose_numbers_are_drawn() -> None:

@@ -147,6 +147,7 @@ def test_nothing_private_is_left_beside_a_public_page(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_pictures_of_an_older_report_do_not_stay_beside_a_new_one(tmp_path: Path) -> None:
     private_run(tmp_path / "out")
     write_report(tmp_path / "out", REPORT, PEOPLE)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from seedscope.report import render_page, rows, words
-from tests.helpers.report_sample import HOSTILE, changed, hostile_report, public_report, sample_report
+from tests.helpers.report_sample import HOSTILE, changed, hostile_report, public_report, sample_report, with_both_sides
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser; pip install playwright")
 pytestmark = pytest.mark.browser
@@ -136,6 +136,17 @@ def test_every_chart_has_the_reports_numbers_at_every_level(show: Callable[..., 
             assert [floats(row) for row in given] == [pytest.approx(floats(row), rel=1e-5) for row in expected]
 
 
+def test_both_sides_of_everybodys_exposure_are_drawn_and_follow_a_choice(show: Callable[..., Opened]) -> None:
+    report = with_both_sides(REPORT)
+    opened = show(report)
+    assert opened.data("exposure", "allowed") == rows.allowed_rows(report)
+    opened.page.locator("#level").fill("1")
+    expected = rows.sided_rows(rows.people_rows(report, 1))
+    given = opened.data("exposure", "sided")
+    assert [exact(row) for row in given] == [exact(row) for row in expected]
+    assert [floats(row) for row in given] == [pytest.approx(floats(row), rel=1e-5) for row in expected]
+
+
 def exact(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row's texts, places and gaps."""
     return {name: value for name, value in row.items() if name not in floats(row)}
@@ -147,6 +158,7 @@ def floats(row: dict[str, Any]) -> dict[str, float]:
         "disagreement",
         "membership",
         "exposure",
+        *(f"advantage_{side}" for side in ("lower", "upper")),
         *(f"epsilon_{side}" for side in ("lower", "upper", "statistical", "estimate")),
     ]
     return {name: row[name] for name in measured if row[name] is not None}

@@ -33,6 +33,7 @@ def test_contributions_fall_below_the_baseline_and_correct_points_ten_times() ->
     privacy = ss.per_instance.per_instance_privacy(ensemble, orders=(1.5, 2.0, 2.4, 4.0, 8.0))
     assert float(privacy.epsilon_baseline_pld) < float(privacy.epsilon_baseline)
     best = float(privacy.epsilon_baseline_pld)
-    assert privacy.epsilon.max() <= best
+    always_right = np.all(found.correct[:, 1:] == 1, axis=(0, 1))  # after the first epoch, in both runs
+    assert np.median(privacy.epsilon[always_right]) < np.median(privacy.epsilon[~always_right])
     assert np.quantile(privacy.epsilon, 0.1) < best - 0.5  # a gain that no accountant gives to all
     assert np.median(privacy.shares(8.0)) < 0.9

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import seedscope as ss
-from seedscope.mechanisms.base import Conditions
+from seedscope.mechanisms.guarantees import Conditions
 from seedscope.reproduce import multiplicity as study
 from seedscope.reproduce.comparison import paper_numbers
 from seedscope.reproduce.multiplicity import errors as errors

@@ -61,7 +61,7 @@ def test_products_are_those_of_sums_and_gradients_held_one_by_one(outcome: CellO
     found = outcome.batches["final"]
     gradients = clipped_gradients(data, weights, data.base.features, data.base.labels)
     points = clipped_gradients(data, weights, data.test.features, data.test.labels)
-    index, sizes = batches._padded_batches(len(data.base), 6 / len(data.base), SWEEP.batches, 20)
+    index, sizes = batches._padded_batches(len(data.base), 6 / len(data.base), len(found.sizes), 20)
     sums = np.stack([gradients[batch[:size]].sum(0) for batch, size in zip(index, sizes, strict=True)])
     np.testing.assert_array_equal(found.sizes, sizes)
     np.testing.assert_allclose(found.among, sums @ sums.T, atol=1e-4)
@@ -92,6 +92,16 @@ def test_a_cell_holds_what_the_figures_show(outcome: CellOutcome) -> None:
     assert np.all(outcome.contributions >= alone.min(0) * (1 - 1e-9))
     worst = outcome.batches["final"].step_epsilon_worst()
     assert np.all(outcome.batches["final"].step_epsilon("sum") <= 2 * worst)
+
+
+def test_high_orders_of_a_sum_of_nobody_else_are_the_sampled_gaussians() -> None:
+    """With empty batches the sum rule's step is one point's subsampled Gaussian, whose divergence is known exactly."""
+    norms, q, noise = np.array([1.0, 0.3]), 0.05, 1.2
+    alone = batches.StageBatches(np.zeros(72, int), np.zeros((72, 72)), np.zeros((72, 2)), norms**2, noise, q, 50, 8)
+    found = alone.rdp_by_order("sum", settings.ORDERS, 2)
+    exact = ss.per_instance.step_rdp(norms[None], noise, q, np.array(settings.ORDERS)[:, None])
+    other_direction = q * np.array(settings.ORDERS)[:, None] * norms**2 / (2 * noise**2)  # by Theorem 3.6, over v
+    np.testing.assert_allclose(found, np.maximum(exact, other_direction), rtol=0.05)
 
 
 @pytest.mark.slow

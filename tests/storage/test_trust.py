@@ -467,3 +467,14 @@ def test_what_is_private_in_libraries_is_still_where_it_is_used() -> None:
 def test_a_store_is_its_owners_only(tmp_path: Path) -> None:
     open_store(tmp_path / "store", plan_for())
     assert (tmp_path / "store").stat().st_mode & 0o077 == 0
+
+
+def test_a_lock_that_the_system_refuses_is_one_sentence(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_store(store, plan_for())
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    with pytest.raises(SeedscopeError, match="Too many open files"), opened.locked():
+        pass

@@ -12,22 +12,22 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.torture import kinds
+from tests.torture import faults, kinds
 from tests.torture.stores import Workshop
 from tests.torture.tally import Tally
 from tests.torture.workers import Crew, killed_commands, mixed_workers
 
 # Each with its share of the time.
 ROUNDS: dict[kinds.Round, float] = {
-    kinds.kills: 0.24, kinds.kills_while_verifying: 0.08, kinds.file_faults: 0.2, kinds.call_faults: 0.2,
-    kinds.full_disks: 0.04, kinds.filled_disk: 0.03, kinds.stalls: 0.04,
+    kinds.kills: 0.3, kinds.kills_while_verifying: 0.1, faults.file_faults: 0.18, faults.failing_reads: 0.1,
+    faults.failing_writes: 0.1, kinds.full_disks: 0.04, kinds.filled_disk: 0.03, kinds.stalls: 0.04,
 }  # fmt: skip
-SLOW: dict[Callable[[Crew, random.Random, Tally], None], float] = {killed_commands: 0.07, mixed_workers: 0.1}
+SLOW: dict[Callable[[Crew, random.Random, Tally], None], float] = {killed_commands: 0.05, mixed_workers: 0.06}
 SHOWN = 10  # stories of what went wrong
 
 
 def torture(minutes: float, seed: int, folder: Path) -> Tally:
-    """Return what happened within so many minutes; whichever kind has had the least of its share goes next."""
+    """Return what happened within this many minutes; whichever kind has had the least of its share goes next."""
     tally, draw, end = Tally(), random.Random(seed), time.monotonic() + 60 * minutes
     shop = Workshop(folder)
     crew = Crew(shop)

@@ -18,25 +18,37 @@ CALLS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.scandir",
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EMFILE, errno.ESTALE, errno.EACCES, errno.EDQUOT, errno.EROFS)
 
 
-def at_call(place: Path, number: int, act: Callable[[], object]) -> list[int]:
-    """Do something at a call about files in a place, the given one counted from 0; return the count, which goes on."""
-    count, inside = [0], os.fsencode(place)
+class Trap:
+    """Does something at a call about files in a place, once for each time that it is set."""
 
-    def count_one(event: str, path: object) -> None:
-        if event in CALLS and _within(path, inside):
-            count[0] += 1
-            if count[0] == number + 1:
-                act()
+    def __init__(self, place: Path) -> None:
+        self.inside, self.left, self.act = os.fsencode(place), -1, kill
+        real = os.fsync
 
-    real = os.fsync
+        def fsync(descriptor: int) -> None:
+            self._count("fsync", os.readlink(f"/proc/self/fd/{descriptor}"))
+            real(descriptor)
 
-    def fsync(descriptor: int) -> None:
-        count_one("fsync", os.readlink(f"/proc/self/fd/{descriptor}"))
-        real(descriptor)
+        os.fsync = fsync  # type: ignore[assignment]
+        sys.addaudithook(lambda event, given: self._count(event, given[0]) if given else None)
 
-    os.fsync = fsync  # type: ignore[assignment]
-    sys.addaudithook(lambda event, given: count_one(event, given[0]) if given else None)
-    return count
+    def set(self, number: int, act: Callable[[], None]) -> Trap:
+        """Wait for the call of this number, counted from 0."""
+        self.left, self.act = number, act
+        return self
+
+    @property
+    def sprung(self) -> bool:
+        """Whether the call came; a trap that waits on is taken away by asking."""
+        waiting, self.left = self.left >= 0, -1
+        return not waiting
+
+    def _count(self, event: str, path: object) -> None:
+        """Count a call; the one that is waited for acts."""
+        if self.left >= 0 and event in CALLS and _within(path, self.inside):
+            self.left -= 1
+            if self.left < 0:
+                self.act()
 
 
 def _within(path: Any, inside: bytes) -> bool:
@@ -52,7 +64,7 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def failure(number: int) -> Callable[[], object]:
+def failure(number: int) -> Callable[[], None]:
     """Return what raises an error of the system."""
 
     def fail() -> None:

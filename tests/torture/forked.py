@@ -13,12 +13,12 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
 from seedscope.core import SeedscopeError
 
-PATIENCE = 60.0  # seconds after which a process hangs
+PATIENCE = 300.0  # seconds after which a process hangs: far more than any work here takes, on a busy machine too
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Ended:
 
 
 def attempt(work: Callable[[], Any], killed_after: float | None = None) -> Ended:
-    """Return how some work ended in a process of its own, killed after so many seconds unless it has ended by then."""
+    """Return how some work ended in a process of its own, killed after this many seconds if it still runs."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -43,18 +43,23 @@ def attempt(work: Callable[[], Any], killed_after: float | None = None) -> Ended
         os.close(reading)
 
 
-def _work(work: Callable[[], Any], writing: int) -> NoReturn:
-    """Do the work and tell how it ended; nothing of the parent's is cleaned up."""
+def outcome(work: Callable[[], Any]) -> Ended:
+    """Return how some work ended in this very process, which is then still there to do more."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ended = {"how": "done", "value": work()}
+            return Ended("done", work())
     except SeedscopeError as error:
-        ended = {"how": "refused", "value": str(error)}
+        return Ended("refused", str(error))
     except BaseException:
-        ended = {"how": "traceback", "value": traceback.format_exc()[-1500:]}
+        return Ended("traceback", traceback.format_exc()[-1500:])
+
+
+def _work(work: Callable[[], Any], writing: int) -> NoReturn:
+    """Do the work and tell how it ended; nothing of the parent's is cleaned up."""
+    ended = outcome(work)
     with os.fdopen(writing, "w") as pipe:
-        json.dump(ended, pipe)
+        json.dump(asdict(ended), pipe)
     os._exit(0)
 
 
@@ -74,7 +79,7 @@ def _watched(child: int, reading: int, killed_after: float | None) -> Ended:
 
 
 def _readable(reading: int, seconds: float) -> bool:
-    """Whether something, or the end, can be read within so many seconds."""
+    """Whether something, or the end, can be read within this many seconds."""
     return bool(select.select([reading], [], [], seconds)[0])
 
 

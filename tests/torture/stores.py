@@ -52,12 +52,12 @@ def exported(store: Path) -> str:
 
 
 def verified(store: Path) -> bool:
-    """Say whether everything in the store is what was written."""
-    return verify_store(store).whole
+    """Say whether everything in the store is what was written, and nothing is missing."""
+    return verify_store(store).finished
 
 
 def finished(store: Path, examples: int = 0) -> set[str]:
-    """Return the chunks that have a marker, of a grid with at least so many probe examples."""
+    """Return the chunks that have a marker, of a grid with at least this many probe examples."""
     found = (store / "done").glob("*.json") if (store / "done").is_dir() else ()
     markers = {one.name: read_marker(one) for one in found}
     return {name for name, one in markers.items() if one is not None and one.filled.examples >= examples}

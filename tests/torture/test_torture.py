@@ -16,8 +16,8 @@ from seedscope.planning import Chunk
 from seedscope.storage import FolderStore, layout
 from seedscope.storage.chunk_files import ChunkFiles, checksums
 from seedscope.storage.markers import Marker
-from tests.torture import kinds
-from tests.torture.forked import attempt
+from tests.torture import calls, faults, kinds
+from tests.torture.forked import attempt, outcome
 from tests.torture.stores import Workshop
 from tests.torture.tally import Tally
 
@@ -45,18 +45,16 @@ def test_a_checksum_that_is_not_compared_is_found_by_damaged_files(
         assert marker is not None
         return np.asarray(self.array(name)[self.where(self.facts(name).axes, chunk, marker.filled)]), ""
 
-    monkeypatch.setattr(kinds, "HARMS", {"is another file": lambda file, other, draw: swap(file)})
-    assert rounds(kinds.file_faults, shop, 1).sins == 0
+    monkeypatch.setattr(faults, "_drawn", lambda store, draw: exchanged(store))
+    assert rounds(faults.file_faults, shop, 1).sins == 0
     monkeypatch.setattr(ChunkFiles, "read", careless)
-    assert rounds(kinds.file_faults, shop, 1).counts["damaged files"]["silent"] == 2
+    assert rounds(faults.file_faults, shop, 1).counts["damaged files"]["silent"] > faults.AT_ONCE
 
 
-def swap(file: Path) -> None:
-    """Exchange the records of two chunks of a variable: each is a good file in a wrong place."""
-    store = next(one for one in file.parents if (one / "models.zarr").is_dir())
-    chunks = sorted(one for one in store.glob("models.zarr/scores/c/*/0/0/0") if one.is_file())
-    first, last = chunks[0].read_bytes(), chunks[1].read_bytes()
-    chunks[0].write_bytes(last), chunks[1].write_bytes(first)
+def exchanged(store: Path) -> faults.Fault:
+    """Return the fault of one chunk's records in another chunk's place: a good file, but not there."""
+    first, second = sorted(one for one in store.glob("models.zarr/scores/c/*/0/0/0") if one.is_file())[:2]
+    return faults.Fault(first, second, "is another file", 0)
 
 
 def test_a_marker_before_its_records_is_found_by_kills(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,3 +79,15 @@ def test_a_traceback_and_a_hang_are_told_from_a_sentence(sin: str, monkeypatch: 
     monkeypatch.setattr(forked, "PATIENCE", 0.3)
     work: Callable[[], object] = (lambda: 1 / 0) if sin == "traceback" else (lambda: __import__("time").sleep(5))
     assert attempt(work).how == sin
+
+
+def test_a_failing_call_counts_only_where_it_was_made(tmp_path: Path) -> None:
+    def opened_twice() -> list[bool]:
+        trap, found = calls.Trap(tmp_path), []
+        for number in (0, 1, 2):
+            trap.set(number, calls.failure(5))
+            ended = outcome(lambda: [(tmp_path / "a").write_text("b") for _ in range(2)] and None)
+            found += [trap.sprung, ended.how == "traceback"]
+        return found
+
+    assert attempt(opened_twice).value == [True, True, True, True, False, False]

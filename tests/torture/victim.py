@@ -21,7 +21,7 @@ GRID = Grid(seeds=12, neighbours=3)
 
 
 def main(store: str, how: str) -> None:
-    """Train with so many processes (2), threads (threads-2) or a Dask cluster (tcp://…), and print the checksum."""
+    """Train with this many processes (2), threads (threads-2) or a Dask cluster (tcp://…), and print the checksum."""
     warnings.simplefilter("ignore")
     options: dict[str, Any] = {"jobs": int(how)} if how.isdigit() else {}
     options |= {"cluster": how} if "://" in how else {}

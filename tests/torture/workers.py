@@ -147,7 +147,7 @@ def killed_commands(crew: Crew, draw: random.Random, tally: Tally) -> None:
 
 def _harm(process: subprocess.Popen[str], harm: str, draw: random.Random) -> bool:
     """Do something to a command or one of its workers; say whether there was still something to harm."""
-    children = [int(one) for one in _children(process.pid)]
+    children = [int(one) for one in _children(process.pid) if _is_worker(one)]
     if process.poll() is not None or (harm in ("worker", "stop") and not children):
         return False
     if harm == "worker":
@@ -168,6 +168,14 @@ def _children(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return []
+
+
+def _is_worker(pid: str) -> bool:
+    """Whether a process trains; loky's janitor, which complains of everything it did not see, is not ours to mend."""
+    try:
+        return b"LokyProcess" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def _records(store: Path) -> dict[str, object]:

@@ -24,8 +24,8 @@ from seedscope import (
 )
 from seedscope.core import Relation
 from seedscope.mechanisms import Calibration, Mechanism
-from seedscope.mechanisms.base import Conditions
-from seedscope.numerics import newton as solvers
+from seedscope.mechanisms.guarantees import Conditions
+from seedscope.numerics import logistic as solvers
 from seedscope.planning import make_plan
 from seedscope.training import Job
 from seedscope.training.convex import ConvexTrainer, with_bias

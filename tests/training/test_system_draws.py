@@ -51,6 +51,7 @@ def test_unclear_roundings_are_decided_with_more_bits(monkeypatch: pytest.Monkey
     assert 0 < len(asked) < 400
 
 
+@pytest.mark.slow
 def test_discrete_laplace_has_its_probabilities() -> None:
     drawn = seeded(5).discrete_laplace(4, 20_000)
     chances = math.tanh(1 / 8) * np.exp(-np.abs(np.arange(-12, 13)) / 4)

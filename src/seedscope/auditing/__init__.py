@@ -8,7 +8,7 @@ from seedscope.auditing.policy import Policy, read_policy
 from seedscope.auditing.quantities import QUANTITIES
 from seedscope.auditing.relations import Finding
 from seedscope.auditing.remedies import PricedRemedies, Remedy, price_remedies
-from seedscope.auditing.sensitive import require_sensitive, told
+from seedscope.auditing.sensitive import require_followed, require_sensitive, told
 from seedscope.auditing.verdict import Verdict
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "plain_judgement",
     "price_remedies",
     "read_policy",
+    "require_followed",
     "require_sensitive",
     "told",
 ]

@@ -19,8 +19,8 @@ class Compared(Protocol):
         """Its name."""
 
     @property
-    def proved_epsilon(self) -> float | None:
-        """The guaranteed ε, None without one."""
+    def claimed_epsilon(self) -> float | None:
+        """The guarantee's ε, proved or an estimate; None without one."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -54,10 +54,10 @@ class Advice:
 
 
 def advice(levels: Sequence[Compared], chosen: int) -> list[Advice]:
-    """Return what each other level would change against the chosen one; those that change nothing are left out."""
+    """Return what each other level would change against the chosen one; those that gain nothing are left out."""
     here = levels[chosen]
     found = [_against(here, other) for place, other in enumerate(levels) if place != chosen]
-    return [one for one in found if one.gains or one.costs]
+    return [one for one in found if one.gains]
 
 
 def _against(here: Compared, there: Compared) -> Advice:
@@ -109,11 +109,13 @@ def _ends(number: Number) -> tuple[float, float]:
 
 def _protection(here: Compared, there: Compared) -> tuple[str, bool, bool] | None:
     """Return how the guaranteed limit of any attack's advantage changes, rounded up."""
-    limits = [_limit(one.proved_epsilon, one.guarantee.delta) for one in (there, here)]
+    limits = [_limit(one.claimed_epsilon, one.guarantee.delta) for one in (there, here)]
     if None in limits or limits[0] == limits[1]:
         return None
-    better = (there.proved_epsilon or 0) < (here.proved_epsilon or 0)
-    return f"no attack gains more than {limits[0]} % over guessing, instead of {limits[1]} %", better, True
+    better = (there.claimed_epsilon or 0) < (here.claimed_epsilon or 0)
+    kinds = {one.guarantee.epsilon.kind for one in (there, here) if one.guarantee.epsilon is not None}
+    words = "" if kinds == {"proved"} else " (estimate)"
+    return f"no attack gains more than {limits[0]} % over guessing, instead of {limits[1]} %{words}", better, True
 
 
 def _limit(epsilon: float | None, delta: float) -> int | None:

@@ -15,15 +15,18 @@ from seedscope.analyses import multiplicity
 from seedscope.analyses.privacy_loss import everybody
 from seedscope.auditing.levels import ARBITRARY
 from seedscope.core import (
+    BASE,
     DELTA,
     RELATION_WORDS,
     Number,
     Relation,
     SeedscopeError,
+    last_step,
     require,
     require_count,
     require_type,
     unknown_name,
+    varied_init,
 )
 from seedscope.datasets import Dataset, FittedScaling, default_scaling
 from seedscope.execution import train
@@ -54,6 +57,10 @@ TITLES = {
 }
 PRIVATE = tuple(TITLES)[1:]
 LARGEST_EPSILON = 50.0
+USUALLY_BEST: dict[Relation, str] = {
+    "replace_one": "gaussian-objective",
+    "add_or_remove": "dpsgd",
+}  # docs/mechanisms.md
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ class Comparison:
             f"The price of having looked: this table is not private. Who trains all {private} privately and releases "
             f"the best one spends {private} times the ε and δ on everybody (or trains each at 1/{private} of them). A "
             "mechanism that is fixed before the data are looked at costs nothing more: without other knowledge take "
-            f"{TITLES['gaussian-objective']}.",
+            f"{TITLES[USUALLY_BEST[self.relation]]}.",
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -251,7 +258,7 @@ def _contender(
     store: str | Path | None, jobs: int | None, progress: Done | None,
 ) -> Contender:  # fmt: skip
     """Return a mechanism with what its trained models are worth."""
-    watched = data.classes == 2 and data.rows_per_person == 1 and not mechanism.cannot_record("privacy_losses")
+    watched = data.rows_per_person == 1 and not mechanism.cannot_record("privacy_losses")
     everyone: Literal["train"] | None = "train" if watched and name != NO_PRIVACY else None
     ensemble = train(
         data, mechanism, grid=Grid(models, root_seed=seed), records=Records(probes=("test",), losses_of=everyone),
@@ -301,7 +308,7 @@ def kind_of_epsilon(assumes: tuple[str, ...]) -> str:
 
 def _accuracy(ensemble: Ensemble) -> Number:
     """Return the mean accuracy over re-trainings; its interval is over the test people."""
-    scores = ensemble.scores.sel(neighbour=-1).isel(init=0).values
+    scores = last_step(varied_init(ensemble.scores.sel(neighbour=BASE))).values
     labels = ensemble.dataset.example_label.values
     decided = scores.argmax(-1) if scores.ndim == 3 else (scores > 0.5).astype(int)
     right = (decided == labels).mean(axis=0)

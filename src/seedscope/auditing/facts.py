@@ -12,11 +12,12 @@ from seedscope.analyses.per_instance import epsilon_advantage
 from seedscope.auditing.groups import group_accuracy
 from seedscope.auditing.levels import ARBITRARY, Level
 from seedscope.auditing.records import person_places
-from seedscope.core import Number, SeedscopeError
+from seedscope.core import Kind, Number, SeedscopeError
 from seedscope.datasets import Dataset
 from seedscope.numerics import mean_interval
 
 Facts = dict[str, Number | None]
+DECLARED = "δ as declared, times people"
 COIN_TOSS = 0.6  # an agreement below which a decision is close to a coin toss
 MOST_CELLS = 3_000_000  # of the rows that logistic regression without privacy is fitted on
 
@@ -54,7 +55,7 @@ def _privacy(level: Level, repeated: Number | None) -> Facts:
     people = level.ensemble.description.data.people
     return {
         "epsilon": epsilon,
-        "delta_people": None if epsilon is None else Number(level.guarantee.delta * people, "proved"),
+        "delta_people": None if epsilon is None else Number(level.guarantee.delta * people, "estimate", note=DECLARED),
         "proved_advantage": proved_advantage(level),
         "advantage": advantage(level),
         "mean_advantage": None if tests is None else tests.set_advantage,
@@ -100,24 +101,25 @@ def advantage(level: Level) -> Number | None:
     upper = [proof.value] if proof is not None and proof.kind == "proved" else []
     if seen is None:
         return Number(upper[0], "proved", 0.0, upper[0], note="by the proof alone") if upper else None
-    value, low, high, note = seen
+    value, low, high, note, kind = seen
     if upper and upper[0] < high:
         high, note = upper[0], f"{note}, and by the proof"
     value, low = min(value, high), min(low, high)
-    return Number(value, "statistical", low, high, level.confidence, note)
+    return Number(value, kind, low, high, level.confidence if kind == "statistical" else None, note)
 
 
-def _seen(level: Level) -> tuple[float, float, float, str] | None:
-    """Return the largest advantage that was seen, its bounds for all people at once, and of whom it is."""
+def _seen(level: Level) -> tuple[float, float, float, str, Kind] | None:
+    """Return the largest advantage that was seen, its bounds for all people at once, of whom it is, and its kind."""
     loss = _loss(level)
     if loss is not None:
         ends = (float(np.max(one)) for one in (loss.advantage, loss.advantage_lower, loss.advantage_upper))
-        return *ends, f"any attack on each of {len(loss.people):,} people"  # type: ignore[return-value]
+        return *ends, f"any attack on each of {len(loss.people):,} people", loss.kind
     if level.membership is None:
         return None
     lower, upper = level.membership.advantage_bounds
     people = f"our attack on {len(lower):,} people"
-    return float(max(level.membership.advantage.max(), 0)), float(max(lower.max(), 0)), float(upper.max()), people
+    largest = float(max(level.membership.advantage.max(), 0))
+    return largest, float(max(lower.max(), 0)), float(upper.max()), people, "statistical"
 
 
 def _loss(level: Level) -> Any:

@@ -198,7 +198,7 @@ def preprocessing_words(found: Preprocessing) -> str:
         rest = "what would follow from public knowledge is then an estimate"
         return f"learned from the training rows: {' and '.join(learned)}; {rest}"
     if any(found.spent):
-        return f"private: noisy means and deviations within public ranges, for ε = {found.spent[0]:.4g} of a row"
+        return f"private: noisy sums within public ranges, for ε = {found.spent[0]:.4g} of a row"
     return "public, not learned from the training rows"
 
 

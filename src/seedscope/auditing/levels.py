@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from seedscope.auditing.records import Reconstruction, reconstruction
 from seedscope.auditing.released import certain_share
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
 from seedscope.auditing.sensitive import told
-from seedscope.core import BASE, Number, Relation, SeedscopeError, require
+from seedscope.auditing.words import TIGHTER
+from seedscope.core import BASE, Number, Relation, SeedscopeError, last_step, require, varied_init
 from seedscope.datasets import Dataset
 from seedscope.execution import stand_ins_of
 from seedscope.mechanisms import Guarantee
@@ -147,6 +148,20 @@ class Level:
         if self.guarantee.epsilon is None:
             return None
         return self.ensemble.mechanism.trade_off(self.ensemble.description.conditions)
+
+    @cached_property
+    def epsilon_tighter(self) -> Number | None:
+        """The guarantee's ε by its privacy-loss distribution, of the same kind; None where that is not tighter."""
+        curve, epsilon = self.trade_off, self.guarantee.epsilon
+        if curve is None or epsilon is None or not self._adds_noise_to_sums:
+            return None
+        value = float(curve.epsilon(self.guarantee.delta))
+        return Number(value, epsilon.kind, note=TIGHTER) if value < epsilon.value * (1 - 1e-9) else None
+
+    @property
+    def _adds_noise_to_sums(self) -> bool:
+        """Whether the level was trained by noisy sums of gradients, whose losses compose over steps."""
+        return self.ensemble.mechanism.noisy_sums(self.ensemble.description.data.examples) is not None
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -271,8 +286,8 @@ def scored(ensemble: Ensemble, part: str) -> tuple[np.ndarray, np.ndarray, np.nd
     """Return the people of a part, the base models' scores [model, person(, class)] and the labels."""
     chosen = np.flatnonzero(ensemble.texts("example_part") == part)
     require(len(chosen), f"an audit needs scores on {part!r}; add it to Records(probes=…) and train again.")
-    here = ensemble.dataset.isel(example=chosen, init=-1).sel(neighbour=BASE)
-    return here["example_person"].values, _last_step(here["scores"]).values, here["example_label"].values
+    here = varied_init(ensemble.dataset).isel(example=chosen).sel(neighbour=BASE)
+    return here["example_person"].values, last_step(here["scores"]).values, here["example_label"].values
 
 
 def _multiplicity_of_audited(
@@ -289,7 +304,7 @@ def _multiplicity_of_audited(
 def _scores_apart(ensemble: Ensemble) -> np.ndarray:
     """Return the scores [seed, row(, class)] of each neighbour's rows by the models without that person."""
     own = np.flatnonzero(ensemble.texts("example_part") == "neighbour")
-    scores = _last_step(ensemble.dataset["scores"].isel(init=-1)).isel(example=own)
+    scores = last_step(varied_init(ensemble.dataset["scores"])).isel(example=own)
     by_data_set = scores.transpose("seed", "neighbour", "example", ...).values
     values: np.ndarray = by_data_set[:, owners_of_rows(ensemble) + 1, np.arange(len(own))]
     return values
@@ -384,9 +399,9 @@ def paired_losses(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
     dataset = ensemble.dataset
     own = np.flatnonzero(ensemble.texts("example_part") == "neighbour")
     if "losses_without" in dataset:  # models without each person were not kept on a grid of their own
-        here = dataset.isel(init=-1, example=own)
+        here = varied_init(dataset).isel(example=own)
         return here["losses"].isel(neighbour=0).values, here["losses_without"].values
-    losses = _last_step(dataset["losses"].isel(init=-1)).isel(example=own).values  # [seed, neighbour, row]
+    losses = last_step(varied_init(dataset["losses"])).isel(example=own).values  # [seed, neighbour, row]
     return losses[:, 0], losses[:, owners_of_rows(ensemble) + 1, np.arange(len(own))]
 
 
@@ -418,11 +433,6 @@ def _at_hand(ensemble: Ensemble) -> Ensemble:
     if "gradient_norms" not in ensemble.dataset:
         return ensemble
     return replace(ensemble, dataset=ensemble.dataset.assign(gradient_norms=ensemble.dataset["gradient_norms"].load()))
-
-
-def _last_step(records: Any) -> Any:
-    """Return the records at the last checkpoint."""
-    return records.isel(step=-1) if "step" in records.dims else records
 
 
 def level_labels(ensembles: Sequence[Ensemble]) -> list[str]:

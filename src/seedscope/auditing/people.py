@@ -64,7 +64,7 @@ def columns(level: Level) -> dict[str, np.ndarray]:
         found["epsilon_upper"][level.ensemble.texts("person_part") == "train"] = level.claimed_epsilon
     if level.per_instance is not None:
         found["epsilon_estimate"][level.per_instance.people] = level.per_instance.epsilon
-        found["epsilon_statistical"][level.per_instance.people] = level.per_instance.epsilon_statistical
+        found["epsilon_statistical"][level.per_instance.people] = level.per_instance.own_statistical
     if level.intrinsic_people is not None and len(level.audited) == len(level.intrinsic_people.mu):
         found["epsilon_estimate"][level.audited] = level.intrinsic_people.epsilon
     for name in BEST_ATTACK if level.privacy_loss is not None else ():
@@ -95,6 +95,16 @@ def told_columns(level: Level) -> dict[str, np.ndarray]:
             column = np.full(level.ensemble.dataset.sizes["person"], np.nan)
             column[trained[one.people]] = getattr(one, values)
             found[f"told_{one.column}{end}"] = column
+    return found
+
+
+def own_unit_columns(level: Level) -> dict[str, np.ndarray]:
+    """Return each feature's least error about a person in its own units; nothing where all people are alike."""
+    units = None if level.reconstruction is None else level.reconstruction.own_units
+    found: dict[str, np.ndarray] = {}
+    for name, errors in [] if units is None or not units.personal else zip(units.features, units.errors.T, strict=True):
+        found[f"off_by_{name}"] = np.full(level.ensemble.dataset.sizes["person"], np.nan)
+        found[f"off_by_{name}"][units.people] = errors  # type: ignore[union-attr]
     return found
 
 
@@ -130,12 +140,14 @@ def _at_level(level: Level) -> pandas.DataFrame:
     for k, name in enumerate(ensemble.description.data.groups):
         table[f"group_{name}"] = ensemble.texts(f"group_{k}")
     kind = None if level.guarantee.epsilon is None else level.guarantee.epsilon.kind
+    tighter = None if level.epsilon_tighter is None else level.epsilon_tighter.value
     claim = {"epsilon": level.claimed_epsilon, "epsilon_kind": kind, "delta": level.guarantee.delta}
+    claim |= {"epsilon_tighter": tighter}
     table |= {"level": level.label, **claim}
     for name, values in columns(level).items():
         table[name] = _class_names(values, classes) if name == "predicted" else values
-    table |= told_columns(level)
-    return pandas.DataFrame(table).astype({"epsilon": float})
+    table |= told_columns(level) | own_unit_columns(level)
+    return pandas.DataFrame(table).astype({"epsilon": float, "epsilon_tighter": float})
 
 
 def shown_people(levels: Sequence[Level], limit: int = SHOWN) -> tuple[np.ndarray, str]:

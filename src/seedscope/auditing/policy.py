@@ -144,8 +144,13 @@ class Policy:
         return replace(self, rules=tuple(replace(rule, enforced=True) for rule in self.rules))
 
     def with_conditions(self, conditions: Sequence[str]) -> Policy:
-        """Return the policy with further rules, that decide the exit code, from conditions that must not hold."""
-        return replace(self, rules=(*self.rules, *map(parse_condition, conditions)))
+        """Return the policy with further rules, that decide the exit code, from conditions that must not hold.
+
+        A condition on what a rule of the policy is about takes that rule's place.
+        """
+        further = tuple(map(parse_condition, conditions))
+        about = {rule.quantity for rule in further}
+        return replace(self, rules=(*(rule for rule in self.rules if rule.quantity not in about), *further))
 
 
 def read_policy(path: str | Path | None = None) -> Policy:

@@ -11,10 +11,12 @@ from seedscope.analyses.reconstruction import (
     Leakage,
     RecordBounds,
     mechanism_success_upper,
+    rdp_uncertainty_left,
     record_bounds,
     training_leakage,
 )
-from seedscope.core import BASE, Kind, Number, number_or_none, require
+from seedscope.auditing.own_units import OwnUnits, errors_by_trace, own_units
+from seedscope.core import BASE, Kind, Number, last_step, number_or_none, require, varied_init
 from seedscope.datasets import Category, Dataset, FittedScaling, Part, category_columns
 from seedscope.storage import Ensemble
 
@@ -22,6 +24,8 @@ NOBODY = np.zeros(0, int)
 LEAST_MODELS, MODELS = 20, 500  # of the base, from which a person's own information is estimated
 SHOWN_COLUMNS = 30  # of categories in a report
 SAMPLED = "from the trained models' own density"
+NORMAL = "proved if what is known before is a normal distribution"
+FLAT = "the same for everybody: each person's own needs smooth clipping, with which there is no own ε by norms"
 RECORDED = "from what was recorded while training, averaged over the runs"
 
 
@@ -44,9 +48,10 @@ class Reconstruction:
     """What is left to an attacker who knows everything but one record; features in standard deviations.
 
     `everybody` is the least mean squared error of an unbiased guess of anybody's record, where that is the same for
-    all. `error_lower` is each person's own, `left` the share of the uncertainty about their features that the model
-    leaves to any attacker, biased or not, with its least and largest value [person]; `people` are their places.
-    `guesses` are about categories, of which squared error says nothing.
+    all, and `left_everybody` the share of uncertainty that the guarantee leaves about anybody. `error_lower` is each
+    person's own, `left` the share of the uncertainty about their features that the model leaves to any attacker, biased
+    or not, with its least and largest value [person]; `people` are their places. `guesses` are about categories, of
+    which squared error says nothing; `own_units` says the errors of a table's features one by one.
     """
 
     people: np.ndarray
@@ -57,14 +62,18 @@ class Reconstruction:
     note: str
     confidence: float | None = None
     guesses: tuple[Guess, ...] = ()
+    own_units: OwnUnits | None = None
+    left_everybody: Number | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is said once for the level, as plain values."""
         return {
             "people": len(self.people),
             "everybody": number_or_none(self.everybody),
+            "left_everybody": number_or_none(self.left_everybody),
             "left_smallest": number_or_none(self._left_of(np.argmin)),
             "left_median": number_or_none(self._left_of(lambda left: np.argsort(left)[len(left) // 2])),
+            "own_units": None if self.own_units is None else self.own_units.as_dict(),
             "guesses": [one.as_dict() for one in self.guesses],
             "note": self.note,
         }
@@ -90,7 +99,13 @@ def reconstruction(ensemble: Ensemble, data: Dataset | None) -> Reconstruction:
     encoded = {column for one in category_columns(data) for column in one.columns}
     if len(encoded) == len(data.feature_names):
         return Reconstruction(NOBODY, np.zeros(0), None, None, "proved", "every feature is a category", None, guesses)
-    return replace(_of_features(ensemble, data), guesses=guesses)
+    return replace(_of_features(ensemble, data), guesses=guesses, left_everybody=left_by_guarantee(ensemble))
+
+
+def left_by_guarantee(ensemble: Ensemble) -> Number:
+    """Return the share of the uncertainty about anybody's features that the guarantee leaves to any attacker."""
+    divergence = ensemble.mechanism.order_two(ensemble.description.conditions)
+    return Number(float(rdp_uncertainty_left(divergence)), "estimate", note=NORMAL)
 
 
 def _of_features(ensemble: Ensemble, data: Dataset) -> Reconstruction:
@@ -101,27 +116,50 @@ def _of_features(ensemble: Ensemble, data: Dataset) -> Reconstruction:
     found = record_bounds(data, mechanism, ensemble.scaling, regression=regression, released=released)
     places, everybody = person_places(data), same_for_all(found)
     if regression is not None:
-        return Reconstruction(places, standardised_error(found), found.left, None, found.kind, found.note)
+        one = Reconstruction(places, standardised_error(found), found.left, None, found.kind, found.note)
+        return _with_own_units(one, found, found.feature_error_lower, ensemble)
     if found.information is not None:
         note, confidence = "; ".join(filter(None, [SAMPLED, found.note])), found.information.confidence
-        return Reconstruction(places, personal_error(found), found.left, everybody, "estimate", note, confidence)
+        one = Reconstruction(places, personal_error(found), found.left, everybody, "estimate", note, confidence)
+        return _with_own_units(one, found, _personal(found), ensemble)
     if "fisher_traces" in ensemble.dataset:
-        return _recorded(ensemble, data, fitted, everybody)
-    return Reconstruction(NOBODY, np.zeros(0), None, everybody, found.kind, found.note)
+        return _recorded(ensemble, data, fitted, found)
+    note = "; ".join(filter(None, [_not_personal(ensemble), found.note]))
+    one = Reconstruction(NOBODY, np.zeros(0), None, everybody, found.kind, note)
+    return _with_own_units(one, found, found.feature_error_lower[:1], ensemble)
 
 
-def _recorded(ensemble: Ensemble, data: Dataset, fitted: FittedScaling, everybody: Number | None) -> Reconstruction:
+def _not_personal(ensemble: Ensemble) -> str:
+    """Return what each person's own numbers would need, where clipping is all that is in their way."""
+    sums = ensemble.mechanism.noisy_sums(ensemble.description.data.examples)
+    return FLAT if sums is not None and not sums.clipping.smooth else ""
+
+
+def _with_own_units(
+    one: Reconstruction, bounds: RecordBounds, errors: np.ndarray, ensemble: Ensemble
+) -> Reconstruction:
+    """Return it with each feature's error; pixels of images have no units of their own."""
+    if len(ensemble.description.data.shape) != 1:
+        return one
+    found = own_units(bounds, errors, one.people, None if one.left is None else one.left[0], one.kind)
+    if found.exposed is not None:
+        found = replace(found, name=str(ensemble.texts("person_id")[one.people[found.exposed]]))
+    return replace(one, own_units=found)
+
+
+def _recorded(ensemble: Ensemble, data: Dataset, fitted: FittedScaling, bounds: RecordBounds) -> Reconstruction:
     """Return it from Fisher traces that DP-SGD recorded; the largest ratio of units puts them on the safe side."""
-    leakage = training_leakage(ensemble, "exact")
+    leakage, columns = training_leakage(ensemble, "exact"), private_columns(ensemble)
     values = np.asarray(data.base.features, float).reshape(len(data.base), -1)
-    units = values.std(axis=0) / np.broadcast_to(fitted.deviation, values.shape[1])
-    widest = float((units[private_columns(ensemble)] ** 2).max())
+    deviations = np.broadcast_to(fitted.deviation, values.shape[1])
+    widest = float(((values.std(axis=0) / deviations)[columns] ** 2).max())
     mean, lower, upper = (_mean_left(leakage, widest, trace) for trace in _traces(leakage))
-    people = ensemble.dataset["traced_person"].values
-    errors = leakage.error_lower / widest
-    return Reconstruction(
-        people, errors, (mean, lower, upper), everybody, "estimate", RECORDED, leakage.confidence
-    )  # fmt: skip
+    people, errors = ensemble.dataset["traced_person"].values, leakage.error_lower / widest
+    one = Reconstruction(
+        people, errors, (mean, lower, upper), same_for_all(bounds), "estimate", RECORDED, leakage.confidence
+    )
+    traced = bounds.about([data.feature_names[j] for j in columns])
+    return _with_own_units(one, traced, errors_by_trace(traced, leakage.trace, deviations[columns]), ensemble)
 
 
 def private_columns(ensemble: Ensemble) -> np.ndarray:
@@ -153,8 +191,7 @@ def base_weights(ensemble: Ensemble) -> np.ndarray | None:
     """Return weights [model, weight] of the base's last models, at most `MODELS`; None where there are too few."""
     if "weights" not in ensemble.dataset:
         return None
-    weights = ensemble.dataset["weights"].sel(neighbour=BASE).isel(init=-1)
-    last = weights.isel(step=-1) if "step" in weights.dims else weights
+    last = last_step(varied_init(ensemble.dataset["weights"].sel(neighbour=BASE)))
     chosen: np.ndarray = last.isel(seed=slice(MODELS)).values
     return chosen if len(chosen) >= LEAST_MODELS else None
 
@@ -196,9 +233,14 @@ def standardised_error(bounds: RecordBounds) -> np.ndarray:
 
 def personal_error(bounds: RecordBounds) -> np.ndarray:
     """Return the same by each record's own information, an estimate."""
+    return _in_deviations(bounds, _personal(bounds))
+
+
+def _personal(bounds: RecordBounds) -> np.ndarray:
+    """Return each record's own errors in own units [record, feature], where they are known."""
     own = bounds.personal_error
     assert own is not None  # asked for only where it is known
-    return _in_deviations(bounds, own)
+    return own
 
 
 def _in_deviations(bounds: RecordBounds, errors: np.ndarray) -> np.ndarray:

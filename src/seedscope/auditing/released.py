@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seedscope.analyses.multiplicity import ReleasedDisagreement, released_model_disagreement
-from seedscope.core import BASE, Number
+from seedscope.core import BASE, Number, last_step, varied_init
 from seedscope.datasets import Dataset
 from seedscope.numerics import mean_interval
 from seedscope.storage import Ensemble
@@ -21,8 +21,8 @@ def told_by_released(ensemble: Ensemble, data: Dataset, confidence: float = 0.95
     noise = ensemble.mechanism.weight_noise(ensemble.description.conditions)
     if noise is None or data.classes != 2:
         return None
-    rows = ensemble.scaling.fit(data).apply(np.asarray(data.test.features, float))
-    weights = ensemble.weights.sel(neighbour=BASE).isel(init=0, step=-1).values.astype(float)
+    rows = ensemble.scaling.fit(data).apply(np.asarray(data.test.unfilled, float))
+    weights = last_step(varied_init(ensemble.weights.sel(neighbour=BASE))).values.astype(float)
     scores, norms = weights[:, :-1] @ rows.T + weights[:, -1:], np.hypot(np.linalg.norm(rows, axis=1), 1)
     return released_model_disagreement(scores, norms, noise, confidence)
 

@@ -126,7 +126,7 @@ def _held(tests: MembershipTests, proved: float | None, could_fail: bool, beyond
         more = 2 * seeds_needed(proved, tests.confidence)
         said = (
             f"This many seeds can show {tests.ceiling:.2f} at most, below the guarantee: a broken training could go "
-            f"unnoticed. It would take {more:,} re-trainings with and without each person."
+            f"unnoticed. It would take {more:,} re-trainings with and without each person (neighbour models)."
         )
     if beyond:
         said += f" For {beyond} people the attack proves more than the estimate of their own ε, which is too low there."

@@ -16,15 +16,15 @@ from seedscope.analyses.reconstruction import (
     tilted_candidate_ratios,
 )
 from seedscope.auditing.records import base_weights
-from seedscope.core import Kind, SeedscopeError, number_or_none, require
+from seedscope.core import Kind, number_or_none, require
 from seedscope.datasets import Dataset
-from seedscope.mechanisms import NoisyObjective
+from seedscope.mechanisms import Mechanism, NoisyObjective
 from seedscope.storage import Ensemble
-from seedscope.training import LinearSteps, Suspects, informed_releases
 
 PEOPLE = {"density": 1000, "runs": 50}  # about whom it is asked, at most
 RELEASES = 200  # of DP-SGD for each of them
-KNOWN = "it is for objective perturbation, and for DP-SGD of logistic regression, of two classes"
+MOST_OPERATIONS = 2e13  # of all releases: some minutes
+KNOWN = "it is for objective perturbation, and for DP-SGD with Poisson() batches"
 
 
 def told(
@@ -32,8 +32,8 @@ def told(
 ) -> Guessing:
     """Return the best attacker's chance to tell a column of each person, beside guessing and the guarantee's ceiling.
 
-    Where the released model's density is known (objective perturbation) the models of the ensemble serve; DP-SGD of
-    logistic regression is trained anew, with another true value drawn for each release.
+    Where the released model's density is known (objective perturbation) the models of the ensemble serve; DP-SGD, of
+    logistic regression or a small network, is trained anew, with another true value drawn for each release.
 
     Args:
         ensemble: of one privacy level.
@@ -46,13 +46,17 @@ def told(
     assert data is not None
     guarantee = ensemble.guarantee
     require(guarantee.epsilon is not None, f"no ceiling is proved: {guarantee.reason}")
-    require(data.classes == 2, f"{KNOWN}; the data have {data.classes}.")
+    require_followed(data, ensemble.mechanism)
     objective = ensemble.mechanism.noisy_objective(ensemble.description.conditions)
-    way = "runs" if objective is None else "density"
-    people = _asked(len(data.base), PEOPLE[way], ensemble.description.grid.root_seed)
+    known = objective is not None or ensemble.mechanism.noisy_sums(len(data.base)) is not None
+    require(known, f"{KNOWN}; here is {ensemble.mechanism.name}.")
+    most = PEOPLE["density"] if objective is not None else _affordable(ensemble, data, candidates)
+    people = _asked(len(data.base), most, ensemble.description.grid.root_seed)
     asked = candidates_for(data, column, people, candidates, ensemble.description.grid.root_seed)
-    found = _by_runs(ensemble, data, asked, confidence) if objective is None else None
-    found = found or _by_density(ensemble, data, asked, objective, confidence)
+    if objective is None:
+        found = _by_runs(ensemble, data, asked, confidence)
+    else:
+        found = _by_density(ensemble, data, asked, objective, confidence)
     ceiling = mechanism_success_upper(asked.chance, ensemble.mechanism, ensemble.description.conditions)
     return Guessing(column, people, asked.chance, *found[0], ceiling, found[1], found[2], confidence)
 
@@ -68,13 +72,13 @@ Found = tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int, Kind]
 
 
 def _by_density(
-    ensemble: Ensemble, data: Dataset, asked: Candidates, objective: NoisyObjective | None, confidence: float
+    ensemble: Ensemble, data: Dataset, asked: Candidates, objective: NoisyObjective, confidence: float
 ) -> Found:
     """Return success with its ends, the number of models and the kind, from the density of what is released."""
     weights = base_weights(ensemble)
-    assert objective is not None
     assert weights is not None  # every mechanism with a density records them
-    rows, labels, possible = _scaled(ensemble, data, asked)
+    rows, possible = map(_with_bias, _scaled(ensemble, data, asked))
+    labels = data.base.labels
     ratios = tilted_candidate_ratios(
         rows, labels, weights, objective.penalties(rows.shape[1]), objective.law, objective.scale, asked.people,
         possible, asked.labels,
@@ -89,52 +93,66 @@ def _by_density(
 
 def _by_runs(ensemble: Ensemble, data: Dataset, asked: Candidates, confidence: float) -> Found:
     """Return the same from runs of DP-SGD that are trained for it."""
-    rows, labels, possible = _scaled(ensemble, data, asked)
-    seed = ensemble.description.grid.root_seed
-    draw = np.random.default_rng([seed, 1])
+    from seedscope.training.dpsgd import Suspects, informed_releases  # JAX
+
+    rows, possible = _scaled(ensemble, data, asked)
+    grid = ensemble.description.grid
+    draw = np.random.default_rng([grid.root_seed, 1])
     truth = np.stack([draw.choice(asked.prior.shape[1], RELEASES, p=one) for one in asked.prior], axis=1)
-    suspects = Suspects(asked.people, possible, asked.labels.astype(float))
-    likelihoods = informed_releases(rows, labels.astype(float), _linear_steps(ensemble), suspects, truth, seed)
+    steps, network = _steps(ensemble, data)
+    suspects = Suspects(asked.people, possible, asked.labels)
+    logs = informed_releases(steps, network, rows, data.base.labels, suspects, truth, grid.root_seed, grid.init[0])
     kind: Kind = "estimate" if ensemble.description.conditions.learned else "statistical"
-    return posterior_success(likelihoods, asked.prior, confidence), RELEASES, kind
+    return posterior_success(logs, asked.prior, confidence), RELEASES, kind
 
 
-def _linear_steps(ensemble: Ensemble) -> LinearSteps:
-    """Return the steps of DP-SGD on logistic regression, or raise what keeps the attack from them."""
+def _steps(ensemble: Ensemble, data: Dataset) -> tuple[Any, Any]:
+    """Return the steps of DP-SGD and the network that they train."""
+    from seedscope.models import model_named, network_of  # JAX
+
     mechanism: Any = ensemble.mechanism
-    sums = mechanism.noisy_sums(ensemble.description.data.examples)
-    linear = sums is not None and ensemble.description.model.name.lower().startswith("logistic")
-    require(linear, f"{KNOWN}; here is {mechanism.name} of {ensemble.description.model.name}.")
-    simple = isinstance(mechanism.learning_rate, int | float) and mechanism.momentum is None
-    poisson = sums.sampling.amplifies == "poisson" and not sums.divided_by_true_size
-    require(not mechanism.limits_people, "its runs have everybody in every sum; leave out personal_budget.")
-    require(simple and poisson, "it is for DP-SGD with Poisson() batches, the sum rule, a fixed step and no momentum.")
-    scale = sums.noise_multiplier * sums.clipping_norm
-    return LinearSteps(
-        float(mechanism.learning_rate), sums.steps, sums.sampling_probability, mechanism.batch_size,
-        sums.clipping_norm, scale, sums.clipping.smooth,
-    )  # fmt: skip
+    network = network_of(model_named(ensemble.description.model.name), data.base.features.shape[1:], data.classes)
+    return mechanism.private_steps(), network
 
 
-def _scaled(ensemble: Ensemble, data: Dataset, asked: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows, labels and candidates as training sees them, with the bias's ones."""
+def _affordable(ensemble: Ensemble, data: Dataset, candidates: int) -> int:
+    """Return about how many people it can be asked in a few minutes; raise where it is nobody."""
+    from seedscope.training.dpsgd import operations  # JAX
+
+    steps, network = _steps(ensemble, data)
+    each = RELEASES * operations(steps, network, data.base.features.shape[1:], len(data.base), candidates)
+    large = f"the network is too large: {RELEASES} releases about one person take {each:.1g} operations"
+    require(each <= MOST_OPERATIONS, f"{large}, more than {MOST_OPERATIONS:.0e}; ask of a smaller network.")
+    return min(PEOPLE["runs"], int(MOST_OPERATIONS / each))
+
+
+def _scaled(ensemble: Ensemble, data: Dataset, asked: Candidates) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and candidates [person, candidate, ...] as training sees them."""
     fitted = ensemble.scaling.fit(data)
-    people, count, width = asked.rows.shape
-    possible = _with_bias(fitted.apply(asked.rows.reshape(-1, width))).reshape(people, count, width + 1)
-    return _with_bias(fitted.apply(np.asarray(data.base.features, float))), data.base.labels, possible
+    people, count, *shape = asked.rows.shape
+    possible = fitted.apply(asked.rows.reshape(-1, *shape)).reshape(people, count, *shape)
+    return fitted.apply(np.asarray(data.base.features, float)), possible
 
 
 def _with_bias(rows: np.ndarray) -> np.ndarray:
-    """Return rows with a last column of ones."""
-    return np.column_stack([rows, np.ones(len(rows))])
+    """Return rows [..., feature] with a last column of ones."""
+    return np.concatenate([rows, np.ones((*rows.shape[:-1], 1))], axis=-1)
 
 
 def require_sensitive(data: Dataset, columns: tuple[str, ...], candidates: int) -> None:
     """Raise where a sensitive column cannot be asked about, before anything is trained."""
     for column in columns:
         candidates_for(data, column, np.zeros(1, int), candidates)
-    if columns and data.classes != 2:
-        raise SeedscopeError(f"sensitive columns need two classes, the data have {data.classes}.", argument="sensitive")
+
+
+def require_followed(data: Dataset, mechanism: Mechanism) -> None:
+    """Raise where what the mechanism releases has no known law with another record in a person's place."""
+    if mechanism.noisy_sums(len(data.base)) is not None:
+        reason = mechanism.cannot_record("privacy_losses")
+        require(not reason, f"sensitive columns need what privacy losses need: {reason}", argument="sensitive")
+    else:
+        two = f"sensitive columns need two classes under {mechanism.name}, the data have {data.classes}."
+        require(data.classes == 2, two, argument="sensitive")
 
 
 def plain_told(found: Guessing) -> dict[str, Any]:

@@ -12,6 +12,9 @@ NOTICE = (
     "be released: whoever knows the seed can take their noise off. 'seedscope release' trains the one that may."
 )
 PUBLIC_ALARM = "An attack beat what is guaranteed, so the training has a bug: no ε is claimed for it."
+TIGHTER = "the same guarantee by a tighter accountant (privacy-loss distribution)"
+NOT_OWN = "nobody's own: a tighter accountant gives it to everybody"
+NO_OWN = "Not known for this person: they were not audited for it, or nothing below what everybody has is known."
 
 GLOSSARY = {
     "proved": "Holds by a theorem whose conditions were checked.",

@@ -56,7 +56,7 @@ def abstain(
 
 def summarise(model: ReleasedModel, people: Dataset, level: float, confidence: float) -> dict[str, Any]:
     """Return who can be decided about, and on whom to abstain, among everybody in the data."""
-    rows = np.concatenate([people.base.features, people.test.features])
+    rows = np.concatenate([people.base.unfilled, people.test.unfilled])
     require(
         rows.shape[1] == len(model.weights) - 1, f"the model has {len(model.weights) - 1} features, the data other."
     )

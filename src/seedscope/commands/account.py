@@ -11,7 +11,7 @@ import typer
 
 from seedscope.commands import options
 from seedscope.commands.terminal import say
-from seedscope.core import Relation, require
+from seedscope.core import RELATION_WORDS, Relation, require
 
 if TYPE_CHECKING:
     from seedscope.accounting import TradeOff
@@ -148,7 +148,7 @@ def print_account(account: Account) -> None:
         f"{account.steps:,} steps, each row in a batch with probability {account.sampling_probability:.4g}, noise "
         f"{account.noise_multiplier:.4g} times the clipping norm:"
     )
-    say(f"  ε = {ways}, at δ = {account.delta:g} (proved, {_RELATIONS[account.relation]})")
+    say(f"  ε = {ways}, at δ = {account.delta:g} (proved, {RELATION_WORDS[account.relation]})")
     where = found["mu"].get("note", "exactly")
     say(f"  μ = {found['mu']['value']:.4g}: no easier to tell apart than N(0, 1) and N(μ, 1) ({where})")
     say("What that bounds, whatever the data and whoever looks at the trained model:")
@@ -159,7 +159,6 @@ def print_account(account: Account) -> None:
 
 
 _WAYS = {"rdp": "Rényi orders", "pld": "privacy-loss distributions"}
-_RELATIONS = {"add_or_remove": "one row more or less", "replace_one": "one row exchanged"}
 
 
 def _steps(steps: int | None, epochs: float | None, examples: int, batch_size: int) -> int:

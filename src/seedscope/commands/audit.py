@@ -60,6 +60,7 @@ def audit(
     public_size: mechanism_options.PublicSize = None,
     personal_budget: mechanism_options.PersonalBudget = None,
     private_scaling: mechanism_options.PrivateScaling = None,
+    imputation_share: mechanism_options.ImputationShare = None,
     models: Annotated[int, typer.Option(help="Re-trainings per level.")] = 1000,
     neighbours: Annotated[int, typer.Option(help="People whose membership is attacked.")] = 40,
     neighbour_models: Annotated[int, typer.Option(help="Re-trainings with and without each of them.")] = SHADOW_SEEDS,
@@ -162,8 +163,8 @@ def audit(
         smooth_clipping=smooth_clipping or None,
         personal_budget=personal_budget,
     )
-    _require_sensitive(table, tuple(sensitive or ()), candidates)
-    chosen = make_levels(given, mechanism, epsilon, table, private_scaling)
+    chosen = make_levels(given, mechanism, epsilon, table, private_scaling, imputation_share)
+    _require_sensitive(table, tuple(sensitive or ()), candidates, [one.mechanism for one in chosen.values()])
     network = model_options.make_model(model)
     names = _require_plans(table, chosen, network, seed, models)
     place = store or Path("runs") / f"audit-{table.name}-{mechanism}"
@@ -203,12 +204,14 @@ def _finish_scores(
     return _finish(found, found.save(out, public), show, as_json, judging, public)
 
 
-def _require_sensitive(data: Dataset, columns: tuple[str, ...], candidates: int) -> None:
+def _require_sensitive(data: Dataset, columns: tuple[str, ...], candidates: int, mechanisms: list[Any]) -> None:
     """Raise where a sensitive column cannot be asked about, before anything is trained."""
     if columns:
-        from seedscope.auditing import require_sensitive  # start-up
+        from seedscope.auditing import require_followed, require_sensitive  # start-up
 
         require_sensitive(data, columns, candidates)
+        for mechanism in mechanisms:
+            require_followed(data, mechanism)
 
 
 def _require_counts(models: int, neighbours: int, neighbour_models: int) -> None:
@@ -243,14 +246,17 @@ def make_levels(
     epsilons: list[float] | None,
     data: Dataset,
     private_scaling: float | None = None,
+    imputation_share: float | None = None,
 ) -> dict[str, mechanism_options.Level]:
     """Return the mechanism and scaling of each privacy level by the level's name; plain SGD has one."""
     if mechanism == "sgd":
         require(not epsilons, "--epsilon is not an option of --mechanism sgd: it has no proved guarantee.")
-        return {"sgd": mechanism_options.level(given, mechanism, None, data, private_scaling)}
+        return {"sgd": mechanism_options.level(given, mechanism, None, data, private_scaling, imputation_share)}
     wanted = epsilons or LEVELS.get(mechanism, (1.0,))
     levels = {
-        f"epsilon-{shortest(one)}": mechanism_options.level(given, mechanism, one, data, private_scaling)
+        f"epsilon-{shortest(one)}": mechanism_options.level(
+            given, mechanism, one, data, private_scaling, imputation_share
+        )
         for one in wanted
     }
     require(len(levels) == len(wanted), f"each --epsilon must be given once, got {epsilons}.")
@@ -315,8 +321,9 @@ def _traced(data: Dataset, mechanism: Any) -> dict[str, Any]:
 
 
 def _losses_of(data: Dataset, mechanism: Any) -> Any:
-    """Return whose privacy losses are recorded: everybody's, where the mechanism has them and a row is a person."""
-    return None if data.base.persons is not None or mechanism.cannot_record("privacy_losses") else "train"
+    """Return whose privacy losses are recorded: everybody's, where the mechanism has them for what a person is."""
+    of_rows = data.base.persons is not None and (mechanism.last_step > 0 or data.classes > 2)
+    return None if of_rows or mechanism.cannot_record("privacy_losses") else "train"
 
 
 def _examined(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 import warnings
 
 import typer
@@ -15,7 +17,7 @@ from seedscope.commands.common_options import with_common_options
 from seedscope.commands.compare import compare
 from seedscope.commands.data_options import with_table_options
 from seedscope.commands.dossier import card, dossier
-from seedscope.commands.options import in_own_words
+from seedscope.commands.options import TABLE_ARGUMENTS, in_own_words, with_options
 from seedscope.commands.plan import plan
 from seedscope.commands.release import release
 from seedscope.commands.remedies import remedies
@@ -57,7 +59,7 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 
 def one_line(message: Warning | str, category: type[Warning], *_: object, **__: object) -> str:
     """Return a warning as a person wants to read it."""
-    told = printable(str(message))
+    told = printable(with_options(str(message), None, TABLE_ARGUMENTS))
     if logs():
         log("warning", message=str(message))
         return ""
@@ -69,6 +71,8 @@ def _run() -> None:
     try:
         app(standalone_mode=True)
     except SystemExit as done:
+        if isinstance(done.__context__, BrokenPipeError):  # rich ends by itself when who read a progress bar has gone
+            sys.exit(ending.NO_READER)
         if logs():
             log("end", exit_code=int(done.code or 0))
         raise
@@ -89,3 +93,6 @@ def main() -> None:
         ending.end(ending.OUT_OF_MEMORY, "out of memory; use fewer --jobs or less --memory, finished chunks are kept.")
     except KeyboardInterrupt:
         ending.end(ending.stopped_code(), "stopped.")
+    except Exception:
+        traceback.print_exc()
+        ending.end(ending.UNFORESEEN, "that was not foreseen; please report the lines above, without names of people.")

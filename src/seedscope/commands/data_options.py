@@ -62,7 +62,8 @@ class TableOptions:
     impute: Annotated[
         str | None,
         typer.Option(
-            metavar="RULE", help="Fill empty cells: 'middle' of --bounds (costs nothing), or 'typical' (learned)."
+            metavar="RULE",
+            help="Fill empty cells: 'middle' of --bounds (free), 'private' (noisy, costs ε) or 'typical' (learned).",
         ),
     ] = None
     above: Annotated[float | None, typer.Option(help="With numbers as target: class 1 is above this number.")] = None
@@ -94,8 +95,8 @@ class TableOptions:
         from seedscope.datasets import parse_dictionary  # start-up
 
         known = parse_dictionary(self.bounds or (), self.levels or ())
-        parsed = {"fill": dict(map(_filling, self.fill))} if self.fill else {}
-        return self.given | parsed | {"bounds": known.bounds, "levels": known.levels}
+        fill = {**known.fill, **dict(map(_filling, self.fill or ()))}
+        return self.given | {"bounds": known.bounds, "levels": known.levels} | ({"fill": fill} if fill else {})
 
 
 class TableSource(str):
@@ -121,10 +122,8 @@ def with_table_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(**given: Any) -> None:
         about = TableOptions(**{one.name: given.pop(one.name) for one in fields(TableOptions)})
-        command(
-            **given
-            | {"data": TableSource.of(given["data"], about, quiet=bool(given.get("as_json") or given.get("quiet")))}
-        )
+        quiet = any(given.get(name) for name in ("as_json", "quiet", "public"))  # what a table holds is not public
+        command(**given | {"data": TableSource.of(given["data"], about, quiet)})
 
     hints = get_type_hints(command, include_extras=True)
     more = get_type_hints(TableOptions, include_extras=True)

@@ -3,14 +3,16 @@
 | code | what happened |
 |---|---|
 | 0 | done |
-| 1 | a policy failed, models could not be trained, or something that nobody foresaw |
+| 1 | a policy failed |
 | 2 | a mistake in what was asked for |
 | 3 | the training has a bug: an attack beats its guarantee |
 | 4 | out of memory |
 | 5 | a disk that is full, refuses or cannot be read |
 | 6 | a cluster that cannot be reached, has nobody in it, or was lost |
 | 7 | damaged files |
-| 129, 130, 143 | stopped by SIGHUP, Ctrl-C, SIGTERM: finished chunks of a store are kept |
+| 8 | models could not be trained |
+| 70 | something that nobody foresaw: a bug of ours, with a traceback |
+| 129, 130, 143 | stopped by SIGHUP, Ctrl-C or a “no”, SIGTERM: finished chunks of a store are kept |
 | 141 | whoever read the output has gone |
 """
 
@@ -31,7 +33,7 @@ from seedscope.core import (
     TrainingError,
 )
 
-MISTAKE, FAILED, OUT_OF_MEMORY, NO_READER = 2, 1, 4, 141
+MISTAKE, FAILED, OUT_OF_MEMORY, UNFORESEEN, NO_READER = 2, 8, 4, 70, 141
 CODES: dict[type[SeedscopeError], int] = {
     TrainingError: FAILED,
     OutOfMemoryError: OUT_OF_MEMORY,

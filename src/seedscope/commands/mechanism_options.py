@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from seedscope.mechanisms import Conditions, Mechanism
 
 MECHANISMS = ("sgd", "dpsgd", "output", "objective", "gaussian-objective")
-DEFAULT = "gaussian-objective"  # of whatever is private: what comparisons show to be best
+DEFAULT = "gaussian-objective"  # the best of those for replacing a person, where the number of rows may be known
 
 
+IMPUTATION_SHARE = 0.1  # of ε, for noisy values of empty cells
+SCALING, IMPUTATION = "--private-scaling", "--impute private"
 STEPPING = ("learning_rate", "batch_size", "steps", "epochs")
 
 
@@ -78,12 +80,21 @@ PrivateScaling = Annotated[
 ]
 
 
+ImputationShare = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help=f"With --impute private: its share of ε; default {IMPUTATION_SHARE}."),
+]
+
+
 Clip = Annotated[float | None, typer.Option(help="Norm to which dpsgd clips gradients; default about 0.5.")]
 
 
 SmoothClipping = Annotated[
     bool,
-    typer.Option("--smooth-clipping", help="dpsgd clips smoothly, so that what it tells of each record is recorded."),
+    typer.Option(
+        "--smooth-clipping",
+        help="dpsgd clips smoothly: each person's own leakage is recorded, and there is no own ε by norms.",
+    ),
 ]
 
 
@@ -206,25 +217,46 @@ class Level:
 
 
 def level(
-    given: MechanismOptions, name: str, epsilon: float | None, data: Dataset, private_scaling: float | None = None
+    given: MechanismOptions,
+    name: str,
+    epsilon: float | None,
+    data: Dataset,
+    private_scaling: float | None = None,
+    imputation_share: float | None = None,
 ) -> Level:
-    """Return the mechanism that is left with ε after what private scaling and a person's several rows take of it."""
+    """Return the mechanism with the ε that private preprocessing and a person's several rows leave of what is asked."""
     examples, rows = len(data.base), data.rows_per_person
     if epsilon is not None and math.isinf(epsilon) and name != "dpsgd":
         nothing = "at ε = inf no noise is added: there is no privacy, anybody may be recognised in the model."
         warnings.warn(nothing, SeedscopeWarning, stacklevel=2)
-    if private_scaling is None:
+    shares = _shares(data, private_scaling, imputation_share)
+    if not shares:
         return Level(_for_a_person(given, name, epsilon, given.delta, rows).make(name, examples, conditions_of(data)))
-    require(epsilon is not None, "--private-scaling takes a share of --epsilon; this mechanism has none.")
-    require(0 < private_scaling < 1, f"--private-scaling must be a share of ε between 0 and 1, got {private_scaling}.")
-    ranges = "--private-scaling needs --bounds: moments are taken of columns that are cut to public ranges."
-    require(data.ranges is not None, ranges)
-    delta = (DELTA if given.delta is None else given.delta) / (1 if name == "objective" else 2)
+    require(epsilon is not None, f"{next(iter(shares))} takes a share of --epsilon; this mechanism has none.")
+    assert epsilon is not None
+    delta = (DELTA if given.delta is None else given.delta) / (len(shares) + (name != "objective"))
     own = None if name == "objective" else delta
-    left = _for_a_person(given, name, epsilon * (1 - private_scaling), own, rows)  # type: ignore[operator]
-    own_epsilon, own_delta = _of_a_row(epsilon * private_scaling, delta, rows)  # type: ignore[operator]
-    scaling = _private(data, own_epsilon, own_delta)
-    return Level(left.make(name, examples, conditions_of(data)), scaling)
+    spent = epsilon * sum(shares.values())  # by preprocessing, whose parts are one for group privacy
+    left = _for_a_person(given, name, epsilon - spent, own, rows)
+    costs = {what: _of_a_row(epsilon * share, delta, rows, spent) for what, share in shares.items()}
+    return Level(left.make(name, examples, conditions_of(data)), _private(data, costs))
+
+
+def _shares(data: Dataset, private_scaling: float | None, imputation_share: float | None) -> dict[str, float]:
+    """Return which share of ε private scaling and private imputation take, by what asks for it."""
+    imputes = data.imputation is not None and data.imputation.draws
+    require(imputes or imputation_share is None, "--imputation-share goes with --impute private.")
+    imputation = (IMPUTATION_SHARE if imputation_share is None else imputation_share) if imputes else None
+    asked = {SCALING: private_scaling, IMPUTATION: imputation}
+    shares = {what: share for what, share in asked.items() if share is not None}
+    for what, share in shares.items():
+        option = what if what == SCALING else "--imputation-share"
+        require(0 < share < 1, f"{option} must be a share of ε between 0 and 1, got {share}.")
+    together = sum(shares.values())
+    require(together < 1, f"--private-scaling and --impute private must leave some of ε, they take {together:g} of it.")
+    ranges = "--private-scaling needs --bounds: moments are taken of columns that are cut to public ranges."
+    require(private_scaling is None or data.ranges is not None, ranges)
+    return shares
 
 
 def conditions_of(data: Dataset) -> Conditions | None:
@@ -235,12 +267,20 @@ def conditions_of(data: Dataset) -> Conditions | None:
     return Conditions.of(data, default_scaling(data).fit(data)) if data.features.ndim == 2 else None
 
 
-def _private(data: Dataset, epsilon: float, delta: float) -> Scaling:
-    """Return the private scaling at this price for a row."""
-    from seedscope.datasets import PrivateMoments  # start-up
+def _private(data: Dataset, costs: dict[str, tuple[float, float]]) -> Scaling:
+    """Return the preprocessing whose private parts have this price for a row."""
+    from seedscope.datasets import Bounded, Imputed, PrivateMoments, PrivateValues, with_imputation  # start-up
 
     lower, upper = zip(*(data.ranges or ()), strict=True)
-    return PrivateMoments(lower, upper, epsilon=epsilon, delta=delta)
+    scaling: Scaling = Bounded(lower, upper)
+    if SCALING in costs:
+        epsilon, delta = costs[SCALING]
+        scaling = PrivateMoments(lower, upper, epsilon=epsilon, delta=delta)
+    if IMPUTATION not in costs:
+        return with_imputation(scaling, data)
+    epsilon, delta = costs[IMPUTATION]
+    assert isinstance(data.imputation, PrivateValues)
+    return Imputed(replace(data.imputation, epsilon=epsilon, delta=delta), scaling)
 
 
 def _for_a_person(
@@ -249,23 +289,20 @@ def _for_a_person(
     """Return the options at the ε and δ of a row that give a person of this many rows the ε and δ asked for."""
     if epsilon is None or rows == 1:
         return replace(given, epsilon=epsilon, delta=delta)
-    one, share = _of_a_row(epsilon, DELTA if delta is None else delta, rows)
+    one, share = _of_a_row(epsilon, DELTA if delta is None else delta, rows, epsilon)
     return replace(given, epsilon=one, delta=None if name == "objective" else share)
 
 
-def _of_a_row(epsilon: float, delta: float, rows: int) -> tuple[float, float]:
-    """Return the (ε, δ) of a row whose group privacy for this many rows is (ε, δ)."""
-    one = epsilon / rows
-    return one, delta * math.expm1(one) / math.expm1(epsilon)
+def _of_a_row(epsilon: float, delta: float, rows: int, together: float) -> tuple[float, float]:
+    """Return the (ε, δ) of a row that is (ε, δ) of a person of this many rows, as a part of what costs ε together."""
+    return epsilon / rows, delta * math.expm1(together / rows) / math.expm1(together)
 
 
 def warn_of_size(mechanism: Mechanism, data: Dataset) -> None:
     """Warn where the number of rows is private, decides rate and noise, and so could show in the weights."""
-    decides = mechanism.relation == "add_or_remove" and getattr(mechanism, "public_size", 0) is None
-    rows, numbers = len(data.base), mechanism.last_step * math.prod(data.features.shape[1:])
-    if decides and 100 * numbers > rows**2:
+    if mechanism.size_shows(len(data.base), math.prod(data.features.shape[1:])):
         warnings.warn(
-            f"the number of training rows ({rows:,}) decides rate and noise, and counts as public; for so few rows and "
+            f"the number of training rows decides rate and noise, and counts as public; with this few rows for "
             f"{mechanism.last_step:,} steps give --public-size, a number that is known without the data.",
             SeedscopeWarning,
             stacklevel=2,

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from seedscope.core import model_progress as model_progress
-from seedscope.core import unknown_name
+from seedscope.core import require, unknown_name
 
 MODELS = ("logistic", "mlp", "lenet5", "small-cnn", "small-vgg")
 
 
-def make_model(name: str, hidden: int = 10, activation: str = "relu") -> Any:
+def make_model(name: str, hidden: int = 10, activation: str = "relu", dropout: float = 0.0) -> Any:
     """Return the model of that name."""
     from seedscope import models  # start-up
 
     if name not in MODELS:
         raise unknown_name("model", name, MODELS)
+    require(name == "mlp" or not dropout, f"--dropout is for the mlp, and the model is {name}; leave it out.")
     makers = {
         "logistic": models.logistic,
-        "mlp": lambda: models.mlp(hidden, activation),
+        "mlp": lambda: models.mlp(hidden, activation, dropout),
         "lenet5": models.lenet5,
         "small-cnn": models.small_cnn,
         "small-vgg": models.small_vgg,

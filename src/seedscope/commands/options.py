@@ -84,6 +84,21 @@ def as_options(arguments: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
+TABLE_ARGUMENTS = (
+    "bounds",
+    "category",
+    "drop_missing",
+    "features",
+    "fill",
+    "id",
+    "ignore",
+    "impute",
+    "levels",
+    "missing",
+    "numeric",
+)
+
+
 def with_options(sentence: str, argument: str | None, known: Iterable[str]) -> str:
     """Return the library's sentence with the command's options in the place of its arguments.
 

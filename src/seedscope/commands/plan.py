@@ -54,14 +54,13 @@ def plan(
       seedscope plan patients.csv --target outcome --mechanism sgd --steps 2000 --json
     """
     from seedscope.execution import measure_cost, watched  # start-up
-    from seedscope.mechanisms import DPSGD, MinimiserMechanism  # start-up
 
     table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
     chosen = mechanism_options.MechanismOptions(
         learning_rate, batch_size, steps, epochs, epsilon, delta, clip, l2=l2
     ).make(mechanism, len(table.base), mechanism_options.conditions_of(table))  # fmt: skip
     people = watched(table) if examples is None else examples
-    linear = table.classes == 2 and model == "logistic" and isinstance(chosen, MinimiserMechanism | DPSGD)
+    linear = table.classes == 2 and model == "logistic" and chosen.has_surrogate
     counts = models_for(error, confidence, people, linear)
     network = model_options.make_model(model, hidden)
     cost = measure_cost(table, chosen, models=counts["exact interval"], model=network, jobs=jobs, memory=memory)

@@ -33,6 +33,7 @@ def release(
     clip: mechanism_options.Clip = None,
     public_size: mechanism_options.PublicSize = None,
     private_scaling: mechanism_options.PrivateScaling = None,
+    imputation_share: mechanism_options.ImputationShare = None,
     unproved: Annotated[bool, typer.Option("--unproved", help="Publish all the same what is not proved.")] = False,
     onnx: Annotated[bool, typer.Option("--onnx", help="Write model.onnx too (linear models; extra onnx).")] = False,
     out: Annotated[Path, typer.Option(help="A new folder for the model.")] = Path("model"),
@@ -56,7 +57,8 @@ def release(
         learning_rate, batch_size, steps, epochs, None, delta, clip, None, l2, public_size=public_size
     )
     left = epsilon / (1 + (SMOOTHING if mechanism in ("objective", "gaussian-objective", "output") else 0.0))
-    level = mechanism_options.level(given, mechanism, None if mechanism == "sgd" else left, table, private_scaling)
+    aim = None if mechanism == "sgd" else left
+    level = mechanism_options.level(given, mechanism, aim, table, private_scaling, imputation_share)
     mechanism_options.warn_of_size(level.mechanism, table)
     network = model_options.make_model(model)
     found = train_one(table, level.mechanism, model=network, scaling=level.scaling, unproved=unproved)

@@ -14,11 +14,18 @@ from seedscope.core import in_bytes, in_time, require
 
 app = typer.Typer(
     help="List the stores of trained models, remove old ones, hand one over as a file.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
 )
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to look, also in folders below it.")]
+
+
+@app.callback()
+def kept(context: typer.Context) -> None:
+    """List the stores of trained models, remove old ones, hand one over as a file; alone it lists those in runs/."""
+    if context.invoked_subcommand is None:
+        list_runs()
 
 
 @app.command("list")

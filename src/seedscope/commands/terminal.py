@@ -68,8 +68,13 @@ def say(message: object = "", err: bool = False) -> None:
 
 
 def confirm(question: str, default: bool = False) -> None:
-    """Ask on standard error, and stop the command unless the answer is yes."""
-    typer.confirm(printable(question), default=default, abort=True, err=True)
+    """Ask on standard error, and stop the command, as Ctrl-C does, unless the answer is yes."""
+    try:
+        agreed = typer.confirm(printable(question), default=default, err=True)
+    except typer.Abort:  # no answer
+        agreed = False
+    if not agreed:
+        raise typer.Exit(130)
 
 
 def cell(value: object) -> Any:

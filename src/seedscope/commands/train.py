@@ -16,6 +16,7 @@ from seedscope.commands.terminal import confirm, logs, progress_of, say
 from seedscope.core import SeedscopeError, in_bytes, require
 
 if TYPE_CHECKING:
+    from seedscope.datasets import Dataset
     from seedscope.execution import Estimate
     from seedscope.storage import Ensemble
 
@@ -60,6 +61,7 @@ def train(
     model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
     hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 10,
     activation: Annotated[str, typer.Option(help="Activation of the mlp: relu, tanh or sigmoid.")] = "relu",
+    dropout: Annotated[float, typer.Option(help="Share of the mlp's hidden units left out at random (sgd).")] = 0.0,
     learning_rate: mechanism_options.LearningRate = None,
     batch_size: mechanism_options.BatchSize = None,
     steps: mechanism_options.Steps = None,
@@ -69,6 +71,8 @@ def train(
     clip: mechanism_options.Clip = None,
     noise_multiplier: mechanism_options.NoiseMultiplier = None,
     public_size: mechanism_options.PublicSize = None,
+    private_scaling: mechanism_options.PrivateScaling = None,
+    imputation_share: mechanism_options.ImputationShare = None,
     personal_budget: mechanism_options.PersonalBudget = None,
     l2: mechanism_options.L2 = None,
     noise_scale: NoiseScale = None,
@@ -113,7 +117,7 @@ def train(
     records = with_losses(norm_records(norms, norms_every, norms_orders), losses)
     require(until_error is None or records is None, "--norms and --losses go with --seeds; leave --until-error out.")
     table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
-    chosen = mechanism_options.MechanismOptions(
+    given = mechanism_options.MechanismOptions(
         learning_rate,
         batch_size,
         steps,
@@ -126,16 +130,20 @@ def train(
         noise_scale,
         public_size,
         personal_budget=personal_budget,
-    ).make(mechanism, len(table.base))
+    )
+    chosen, scaling = _with_private_parts(given, mechanism, table, private_scaling, imputation_share)
     count = SEEDS if seeds is None else seeds
     grid = Grid(count, neighbours, init, options.parse_steps(checkpoints), relation, seed)  # type: ignore[arg-type]
-    network = model_options.make_model(model, hidden, activation)
-    place = store or Path("runs") / f"{table.name}-{mechanism}-{_short_name(table, chosen, network, grid, records)}"
+    network = model_options.make_model(model, hidden, activation, dropout)
+    place = (
+        store
+        or Path("runs") / f"{table.name}-{mechanism}-{_short_name(table, chosen, network, grid, records, scaling)}"
+    )
     with options.on_cluster(cluster, jobs):
         if until_error is None:
             trained = train_visibly(
                 table, chosen, network, grid, place, jobs, verify=verify, quiet=as_json, memory=memory, records=records,
-                strict=strict,
+                scaling=scaling, strict=strict,
             )  # fmt: skip
             summary = summarise(trained)
         else:
@@ -146,16 +154,35 @@ def train(
                 "memory": memory,
                 "verify": verify,
                 "strict": strict,
+                "scaling": scaling,
             }
             summary = train_until_visibly(table, chosen, network, grid, place, jobs, as_json, limits)
     return options.print_json(summary) if as_json else print_summary(summary)
 
 
-def _short_name(data: Any, mechanism: Any, model: Any, grid: Any, records: Any) -> str:
+def _with_private_parts(
+    given: mechanism_options.MechanismOptions,
+    mechanism: str,
+    data: Dataset,
+    private_scaling: float | None,
+    imputation_share: float | None,
+) -> tuple[Any, Any]:
+    """Return the mechanism and how rows are scaled (None: as usual): private preprocessing is paid out of its ε."""
+    imputes = data.imputation is not None and data.imputation.draws
+    if private_scaling is None and imputation_share is None and not imputes:
+        return given.make(mechanism, len(data.base)), None
+    noise = given.noise_multiplier is None and given.noise_scale is None
+    require(noise, "private preprocessing is paid out of --epsilon; give that, and no noise.")
+    aim = None if mechanism == "sgd" else 1.0 if given.epsilon is None else given.epsilon
+    found = mechanism_options.level(given, mechanism, aim, data, private_scaling, imputation_share)
+    return found.mechanism, found.scaling
+
+
+def _short_name(data: Any, mechanism: Any, model: Any, grid: Any, records: Any, scaling: Any) -> str:
     """Return the name of what is trained, for a store that nobody named: another option gets another store."""
     from seedscope.planning import make_plan  # start-up
 
-    return make_plan(data, mechanism, model, grid, records).short_name
+    return make_plan(data, mechanism, model, grid, records, scaling).short_name
 
 
 def train_visibly(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from seedscope.commands import options
 from seedscope.commands.terminal import say
-from seedscope.core import SeedscopeError
+from seedscope.core import Number, SeedscopeError
 
 if TYPE_CHECKING:
     from seedscope.analyses.per_instance import Decision, PerInstancePrivacy
@@ -29,16 +30,29 @@ def unlearn(
         float, typer.Option(help="β: how far the released model may be from training without them.")
     ] = 1.0,
     order: Annotated[float, typer.Option(help="Rényi order α of that distance.")] = 2.0,
+    l2: Annotated[
+        float | None, typer.Option(help="Noisy fine-tuning (logistic): weight of the L2 penalty, bias included.")
+    ] = None,
+    noise_scale: Annotated[
+        float, typer.Option(help="Standard deviation of the noise that a fine-tuning step adds to each weight.")
+    ] = 0.05,
+    radius: Annotated[
+        float, typer.Option(help="The weights are projected onto a ball of this radius before fine-tuning.")
+    ] = 10.0,
+    row_norm: Annotated[float, typer.Option(help="No row, with a bias column of 1, may be longer than this.")] = 1.0,
     as_json: options.Json = False,
 ) -> None:
     """Say for a sequence of deletion requests when the model may stay and when it must be trained again.
 
     Uses each person's own divergence between training with and without them, estimated from the runs in the folder. It
     holds for requests that were made without seeing the model; people who ask because of what it says are not covered.
+    With --l2 it also says, for logistic regression, how many noisy gradient steps on what is left stand in for training
+    again: that is proved, and about the model compared with training without them and the same steps.
 
     \b
     Example:
       seedscope unlearn runs/patients-dpsgd --person 17 --person 402 --budget 0.5
+      seedscope unlearn runs/patients-dpsgd --person 17 --budget 0.01 --l2 0.1 --row-norm 1
     """
     from seedscope.analyses.per_instance import (  # start-up
         UnlearningSchedule,
@@ -54,6 +68,8 @@ def unlearn(
     rows = [_row(ensemble, privacy, name) for name in person]
     requests = [(name, privacy.divergence(row)) for name, row in zip(person, rows, strict=True)]
     found = summarise(unlearning_decisions(requests, order, budget), order, budget, privacy)
+    if l2 is not None:
+        found["fine_tuning"] = _fine_tuning(ensemble, order, budget, l2, noise_scale, radius, row_norm)
     return options.print_json(found) if as_json else print_decisions(found)
 
 
@@ -81,6 +97,17 @@ def summarise(
     }
 
 
+def _print_fine_tuning(found: dict[str, Any]) -> None:
+    """Print what stands in for training again."""
+    say(
+        f"In the place of training again: project the weights onto the ball of radius {found['radius']:g}, then "
+        f"{found['steps']} whole-batch gradient steps without the person (L2 {found['l2']:g}, learning rate "
+        f"{found['learning_rate']:.4g}, noise {found['noise_scale']:g} on each weight). Proved "
+        f"{found['divergence']['note']}: {found['divergence']['value']:.3g} from training without them and the same "
+        "steps. A request after that needs the same again."
+    )
+
+
 def print_decisions(found: dict[str, Any]) -> None:
     """Print one line for each request, then the sum."""
     for one in found["requests"]:
@@ -89,10 +116,26 @@ def print_decisions(found: dict[str, Any]) -> None:
             say(f"{one['person']}: train again ({reason})")
         else:
             say(f"{one['person']}: keep the model (divergence {one['divergence']['value']:.3g})")
+    if found.get("fine_tuning") and found["retrainings"]:
+        _print_fine_tuning(found["fine_tuning"])
     say(
         f"{found['retrainings']} of {len(found['requests'])} requests need training again. Order {found['order']:g}; "
         f"an estimate from {found['runs']} runs, if {found['assumes']}."
     )
+
+
+def _fine_tuning(ensemble: Ensemble, order: float, budget: float, l2: float, *settings: float) -> dict[str, Any]:
+    """Return how many noisy steps stand in for training again, and what they are."""
+    from seedscope.analyses.per_instance import FineTuning  # start-up
+
+    noise_scale, radius, row_norm = settings
+    model, classes = ensemble.description.model.name, len(ensemble.description.data.classes)
+    if model != "Logistic()":
+        raise SeedscopeError(f"fine-tuning is proved for logistic regression, the models are {model}; leave out --l2.")
+    tuning = FineTuning(l2, row_norm, noise_scale, radius, classes)
+    steps = tuning.steps_needed(order, budget)
+    divergence = Number(tuning.divergence(steps, order), "proved", note=f"if no row is longer than {row_norm:g}")
+    return {"steps": steps, "learning_rate": tuning.learning_rate, "divergence": divergence.as_dict()} | asdict(tuning)
 
 
 def _row(ensemble: Ensemble, privacy: PerInstancePrivacy, name: str) -> int:

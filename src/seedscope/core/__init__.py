@@ -1,5 +1,6 @@
 """What every room uses: errors, numbers with their kind, relations, plain values, units, files, threads, progress."""
 
+from seedscope.core.axes import last_step, varied_init
 from seedscope.core.described import Described, from_description
 from seedscope.core.errors import (
     ClusterError,
@@ -77,6 +78,7 @@ __all__ = [
     "in_bytes",
     "in_time",
     "interval_plot",
+    "last_step",
     "machine_memory",
     "map_in_threads",
     "model_progress",
@@ -102,6 +104,7 @@ __all__ = [
     "sweep",
     "synchronise",
     "unknown_name",
+    "varied_init",
     "without_places",
     "write_durably",
     "write_together",

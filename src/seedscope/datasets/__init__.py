@@ -8,18 +8,21 @@ from seedscope.datasets.arrays import from_arrays
 from seedscope.datasets.categories import Category, category_columns, few_valued, not_continuous
 from seedscope.datasets.dataset import Dataset, Part
 from seedscope.datasets.dictionary import Dictionary, parse_dictionary, read_dictionary
+from seedscope.datasets.fill_values import Imputation, PrivateValues, TypicalValues
 from seedscope.datasets.named.catalogue import Description, describe, fetch, load, names
 from seedscope.datasets.persons import MOST_ROWS, with_persons
 from seedscope.datasets.reading import ColumnReading, Reading, TableError
 from seedscope.datasets.scaling import (
     Bounded,
     FittedScaling,
+    Imputed,
     PrivateMoments,
     Scaling,
     Standardised,
     Unscaled,
     default_scaling,
     scaling_from,
+    with_imputation,
 )
 from seedscope.datasets.table_files import read_frame
 from seedscope.datasets.tables import from_frame, read_table
@@ -33,12 +36,16 @@ __all__ = [
     "Description",
     "Dictionary",
     "FittedScaling",
+    "Imputation",
+    "Imputed",
     "Part",
     "PrivateMoments",
+    "PrivateValues",
     "Reading",
     "Scaling",
     "Standardised",
     "TableError",
+    "TypicalValues",
     "Unscaled",
     "category_columns",
     "default_scaling",
@@ -55,5 +62,6 @@ __all__ = [
     "read_frame",
     "read_table",
     "scaling_from",
+    "with_imputation",
     "with_persons",
 ]

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seedscope.core import SeedscopeError, require, require_positive
-from seedscope.datasets.columns import MOST_CLASSES, MOST_GROUP_LEVELS, require_no_nul, shown
+from seedscope.datasets.columns import shown
 from seedscope.datasets.dataset import Dataset, Part
+from seedscope.datasets.roles import MOST_CLASSES, MOST_GROUP_LEVELS, require_no_nul
 from seedscope.datasets.splits import stratified_split
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from seedscope.core import require
+from seedscope.datasets.fill_values import Imputation
 from seedscope.datasets.reading import Reading
 
 
@@ -17,7 +18,8 @@ from seedscope.datasets.reading import Reading
 class Part:
     """Rows of a data set: features [row, ...], labels [row], identifiers, groups and places in the original.
 
-    `persons` [row] numbers the people whose rows they are; None where every row is a person.
+    `persons` [row] numbers the people whose rows they are; None where every row is a person. `holes` [row, feature]
+    are the cells that were empty and whose values come from the rows; None where there are none.
     """
 
     features: np.ndarray
@@ -26,6 +28,7 @@ class Part:
     rows: np.ndarray
     groups: Mapping[str, np.ndarray] = field(default_factory=dict)
     persons: np.ndarray | None = None
+    holes: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         sizes = {len(self.features), len(self.labels), len(self.ids), len(self.rows)}
@@ -44,8 +47,13 @@ class Part:
     def take(self, index: np.ndarray | slice) -> Part:
         """Return the rows that the index selects, in its order."""
         groups = {name: values[index] for name, values in self.groups.items()}
-        persons = None if self.persons is None else self.persons[index]
-        return Part(self.features[index], self.labels[index], self.ids[index], self.rows[index], groups, persons)
+        persons, holes = (None if one is None else one[index] for one in (self.persons, self.holes))
+        return Part(self.features[index], self.labels[index], self.ids[index], self.rows[index], groups, persons, holes)
+
+    @property
+    def unfilled(self) -> np.ndarray:
+        """The features as preprocessing gets them: NaN where a cell was empty that is filled by what rows have."""
+        return self.features if self.holes is None else np.where(self.holes, np.nan, self.features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +67,9 @@ class Dataset:
 
     `ranges` are the features' least and largest values by public knowledge, never by looking at the rows. `learned`
     says in words what the encoding took from the rows. No person has more than `rows_per_person` training rows.
-    `drawn_test` is whether the test part was drawn here, rather than given.
+    `drawn_test` is whether the test part was drawn here, rather than given. Where empty cells are filled by what the
+    rows have, `imputation` is the rule: preprocessing fills them anew for every neighbouring data set, and `features`
+    have the values that the training part gives.
     """
 
     name: str
@@ -76,6 +86,7 @@ class Dataset:
     learned: tuple[str, ...] = ()
     rows_per_person: int = 1
     drawn_test: bool = False
+    imputation: Imputation | None = None
 
     def __post_init__(self) -> None:
         require(self.spare[0] in ("train", "test"), f"spare must name 'train' or 'test', got {self.spare[0]!r}.")
@@ -142,8 +153,9 @@ class Dataset:
             if part is not None:
                 digest.update(repr(tuple(part.groups)).encode())
                 _add(digest, part.rows)
-                if part.persons is not None:
-                    _add(digest, part.persons)
+                for more in (part.persons, part.holes):
+                    if more is not None:
+                        _add(digest, more)
         if self.validation is not None:
             _add_part(digest, self.validation)
         return digest.hexdigest()[:16]

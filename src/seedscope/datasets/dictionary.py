@@ -28,10 +28,11 @@ COPIES = 3  # of the features in memory: as they are read, in parts, and scaled 
 
 @dataclass(frozen=True)
 class Dictionary:
-    """The least and the largest value of columns of numbers, and the levels of columns of words."""
+    """The least and the largest value of columns of numbers, the levels of columns of words, values of empty cells."""
 
     bounds: Mapping[str, Range] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fill: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", {name: _range(name, one) for name, one in self.bounds.items()})
@@ -42,6 +43,11 @@ class Dictionary:
         """The columns that it knows."""
         return {*self.bounds, *self.levels}
 
+    def joined(self, other: Dictionary) -> Dictionary:
+        """Return both; where they differ the other one holds."""
+        both = ((self.bounds, other.bounds), (self.levels, other.levels), (self.fill, other.fill))
+        return Dictionary(*({**first, **second} for first, second in both))  # type: ignore[arg-type]
+
     def require_known(self, columns: Iterable[str]) -> None:
         """Raise where it names a column that the table does not have."""
         known = [str(one) for one in columns]
@@ -51,12 +57,24 @@ class Dictionary:
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """Columns as features: names, values [row, feature], public ranges (None: not all known), and what was learned."""
+    """Columns as features: names, values [row, feature], public ranges (None: not all known), and what was learned.
+
+    `places` are the features of each column, `categories` those of the columns that have levels.
+    """
 
     names: tuple[str, ...]
     values: np.ndarray
     ranges: tuple[Range, ...] | None
     learned: tuple[str, ...]
+    places: Mapping[str, range]
+    categories: tuple[tuple[int, ...], ...]
+
+    def holes(self, columns: Iterable[Column]) -> np.ndarray:
+        """Return which features [row, feature] of these columns come from an empty cell."""
+        found = np.zeros(self.values.shape, bool)
+        for column in columns:
+            found[:, self.places[column.name]] = (column.codes < 0)[:, None]
+        return found
 
 
 def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
@@ -70,7 +88,11 @@ def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
     ranges = None if lacking else tuple(one for _, found in parts for one in found or ())
     words = any(_has_levels(column) and column.name not in dictionary.columns for column in columns)
     names = tuple(name for found, _ in parts for name in found.names)
-    return Encoding(names, _side_by_side(parts), ranges, (CATEGORIES,) if words else ())
+    ends = np.cumsum([0, *(len(found.names) for found, _ in parts)]).tolist()
+    places = {one.name: range(ends[k], ends[k + 1]) for k, one in enumerate(columns)}
+    levels = [column.name for column in columns if _has_levels(column) and column.name not in dictionary.bounds]
+    categories = tuple(tuple(places[name]) for name in levels)
+    return Encoding(names, _side_by_side(parts), ranges, (CATEGORIES,) if words else (), places, categories)
 
 
 def _cells(columns: Sequence[Column], dictionary: Dictionary) -> int:
@@ -125,7 +147,8 @@ def _declared(column: Column, levels: tuple[str, ...]) -> Encoded:
 def read_dictionary(path: str | Path) -> Dictionary:
     """Return the dictionary in a TOML file: a column's [least, largest] value, or a list of its levels.
 
-    A file may say `age = [0, 120]` and `colour = ["blue", "green", "red"]`.
+    A file may say `age = [0, 120]` and `colour = ["blue", "green", "red"]`; with a value for empty cells
+    `age = { known = [0, 120], fill = 45 }`.
     """
     try:
         entries = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -133,9 +156,26 @@ def read_dictionary(path: str | Path) -> Dictionary:
         raise SeedscopeError(f"the data dictionary {path} cannot be read: {error}.", argument="bounds") from None
     except tomllib.TOMLDecodeError as error:
         raise SeedscopeError(f"the data dictionary {path} is not TOML: {error}.", argument="bounds") from None
+    fill = {name: _declared_fill(name, one) for name, one in entries.items() if isinstance(one, dict)}
+    entries = {name: one["known"] if isinstance(one, dict) else one for name, one in entries.items()}
     words: dict[str, Any] = {name: one for name, one in entries.items() if _has_words(one)}
     numbers: dict[str, Any] = {name: one for name, one in entries.items() if name not in words}
-    return Dictionary(numbers, words)
+    return Dictionary(numbers, words, fill)
+
+
+def _declared_fill(name: str, entry: dict[str, Any]) -> str:
+    """Return the value that a dictionary gives a column's empty cells, as a text; raise where it is none of its own."""
+    rule = f"{shown(name)} must be a range, a list of levels, or {{ known = …, fill = … }}, got {entry!r}."
+    require(set(entry) == {"known", "fill"}, rule, argument="bounds")
+    known, value = entry["known"], entry["fill"]
+    if _has_words(known):
+        within = isinstance(value, str) and folded(value) in set(map(folded, known))
+        require(within, f"fill of {shown(name)} must be one of its levels, got {value!r}.", argument="bounds")
+        return str(value)
+    low, high = _range(name, known)
+    within = _is_number(value) and low <= value <= high
+    require(within, f"fill of {shown(name)} must be a number within {low:g} and {high:g}, got {value!r}.", "bounds")
+    return repr(value)
 
 
 def _has_words(entry: Any) -> bool:
@@ -147,14 +187,13 @@ def parse_dictionary(bounds: Iterable[str] = (), levels: Iterable[str] = ()) -> 
     """Return the dictionary of texts: `age:0:120` or the name of a TOML file, and `colour:blue,green,red`.
 
     >>> parse_dictionary(["age:0:120"], ["colour:blue,green,red"])
-    Dictionary(bounds={'age': (0.0, 120.0)}, levels={'colour': ('blue', 'green', 'red')})
+    Dictionary(bounds={'age': (0.0, 120.0)}, levels={'colour': ('blue', 'green', 'red')}, fill={})
     """
     found = Dictionary()
     for text in bounds:
         one = read_dictionary(text) if text.endswith(".toml") else Dictionary(dict([_parsed_bounds(text)]))
-        found = Dictionary({**found.bounds, **one.bounds}, {**found.levels, **one.levels})
-    said = dict(map(_parsed_levels, levels))
-    return Dictionary(found.bounds, {**found.levels, **said})
+        found = found.joined(one)
+    return found.joined(Dictionary(levels=dict(map(_parsed_levels, levels))))
 
 
 def _parsed_bounds(text: str) -> tuple[str, Any]:

@@ -1,9 +1,11 @@
 """Values for empty cells by a rule that is part of the preprocessing, and what the rule does to a guarantee.
 
     middle     the middle of a column's public range, no level of a column of words: public, so it costs nothing
-    typical    the training rows' median, or their most frequent word: learned, so that an ε becomes an estimate
+    typical    the training rows' median, or their most frequent level: learned, so that an ε becomes an estimate
+    private    a noisy mean within the public range, or the most frequent level by noisy counts: paid out of ε
 
-A value of the owner's own (`fill`) is public too.
+A value of the owner's own (`fill`) is public too. What comes from rows is part of the preprocessing: a data set's
+features only have the training part's values, and every neighbouring data set has its own.
 """
 
 from __future__ import annotations
@@ -15,19 +17,28 @@ import numpy as np
 
 from seedscope.core import require
 from seedscope.datasets.columns import Column, shown
+from seedscope.datasets.dataset import Dataset
+from seedscope.datasets.dictionary import Dictionary, Encoding
+from seedscope.datasets.fill_values import Imputation, PrivateValues, TypicalValues
 
-RULES = ("middle", "typical")
-IMPUTED = "the imputed values"  # what `typical` learns from the rows
+RULES = ("middle", "typical", "private")
 MISSING = "(missing)"
 
 
 def imputed(column: Column, rule: str, bounds: Mapping[str, tuple[float, float]], training: np.ndarray) -> Column:
-    """Return a column without empty cells, by the rule; `training` are the rows that a rule may learn from."""
+    """Return a column without empty cells: with the middle, or what stands in until rows give the values."""
     if not column.missing:
         return column
-    filled, what = _middle(column, bounds) if rule == "middle" else _typical(column, training)
-    note = f"{column.missing:,} empty cells are filled with {what}"
-    return replace(filled, note="; ".join(filter(None, [column.note, note])))
+    if rule == "typical":
+        return _most_frequent(column, training)
+    filled, what = _middle(column, bounds)
+    return _noted(filled, column.missing, what) if rule == "middle" else filled
+
+
+def _noted(column: Column, missing: int, what: str) -> Column:
+    """Return a column with a note of what its empty cells are filled with."""
+    note = f"{missing:,} empty cells are filled with {what}"
+    return replace(column, note="; ".join(filter(None, [column.note, note])))
 
 
 def _middle(column: Column, bounds: Mapping[str, tuple[float, float]]) -> tuple[Column, str]:
@@ -42,16 +53,12 @@ def _middle(column: Column, bounds: Mapping[str, tuple[float, float]]) -> tuple[
     return _with(column, np.full(column.values.shape[1:], middle)), f"{middle:g}, the middle of its public range"
 
 
-def _typical(column: Column, training: np.ndarray) -> tuple[Column, str]:
-    """Return a column filled with the training rows' median, or their most frequent word or pair."""
+def _most_frequent(column: Column, training: np.ndarray) -> Column:
+    """Return a column filled with the training rows' most frequent value, until preprocessing gives the typical one."""
     codes = column.codes[training]
     codes = codes[codes >= 0]
     require(len(codes), f"column {shown(column.name)} has no value in the training part; leave it out.", "ignore")
-    by_rank = column.is_numeric and column.values.ndim == 1
-    chosen = int(np.sort(codes)[(len(codes) - 1) // 2]) if by_rank else int(np.bincount(codes).argmax())
-    name = column.levels.names[chosen]
-    what = f"{name}, the training rows' {'median' if by_rank else 'most frequent'}"
-    return replace(column, codes=np.where(column.codes < 0, chosen, column.codes)), what
+    return replace(column, codes=np.where(column.codes < 0, int(np.bincount(codes).argmax()), column.codes))
 
 
 def _with(column: Column, value: np.ndarray) -> Column:
@@ -67,3 +74,52 @@ def _with(column: Column, value: np.ndarray) -> Column:
     )
     moved = np.where(column.codes >= place, column.codes + 1, column.codes)
     return replace(column, codes=np.where(column.codes < 0, place, moved), values=np.insert(wide, place, value, axis=0))
+
+
+def rule_on_features(rule: str | None, encoding: Encoding, empty: bool) -> Imputation | None:
+    """Return the rule as part of the preprocessing; None where values are public, or nothing is there to fill.
+
+    A private rule is there whether or not a cell is empty: that would tell.
+    """
+    if rule == "private":
+        known = encoding.ranges is not None and not encoding.learned
+        require(known, "private imputation needs bounds of every number and levels of every word.", argument="bounds")
+        lower, upper = zip(*(encoding.ranges or ()), strict=True)
+        return PrivateValues(encoding.categories, lower, upper)
+    return TypicalValues(encoding.categories) if rule == "typical" and empty else None
+
+
+def with_typical_values(data: Dataset) -> Dataset:
+    """Return the data with empty cells filled by the rows that models are trained on, where that is the rule."""
+    if not isinstance(data.imputation, TypicalValues):
+        return data
+    values = data.imputation.values(data.base.unfilled)
+    parts = {
+        name: replace(part, features=np.where(np.isnan(part.unfilled), values, part.features))
+        for name, part in (("train", data.train), ("test", data.test))
+    }
+    return replace(data, **parts)  # type: ignore[arg-type]
+
+
+def with_fill_note(column: Column, empty: Column, encoding: Encoding, data: Dataset, dictionary: Dictionary) -> Column:
+    """Return a column with a note of what rows fill its empty cells with."""
+    if data.imputation is None or not empty.missing:
+        return column
+    places = list(encoding.places[column.name])
+    by_level = tuple(places) in encoding.categories
+    if not isinstance(data.imputation, TypicalValues):
+        return _noted(column, empty.missing, f"the {'most frequent level' if by_level else 'mean'}, with noise")
+    values = data.imputation.values(data.base.unfilled)[places]
+    if not by_level:
+        return _noted(column, empty.missing, f"{_numbers_in_words(empty, values)}, the training rows' median")
+    levels = dictionary.levels.get(column.name, empty.levels.names)
+    chosen = levels[int(values[0]) if len(places) == 1 else int(values.argmax())]
+    return _noted(column, empty.missing, f"{chosen}, the training rows' most frequent")
+
+
+def _numbers_in_words(column: Column, values: np.ndarray) -> str:
+    """Return the value of a number as its column writes it; of a pair both."""
+    if len(values) > 1:
+        return "/".join(f"{one:g}" for one in values)
+    there = np.flatnonzero(column.values == values[0])
+    return column.levels.names[int(there[0])] if len(there) else f"{values[0]:g}"

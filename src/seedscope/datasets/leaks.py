@@ -17,7 +17,7 @@ def predicts_alone(column: Column, labels: np.ndarray) -> float | None:
     A column of words tells a class by its levels, one of numbers by a single threshold.
 
     >>> import pandas as pd
-    >>> from seedscope.datasets.columns import understand
+    >>> from seedscope.datasets.understanding import understand
     >>> after = understand(pd.Series(["home", "home", "ward", "ward"] * 10, name="discharge"))
     >>> predicts_alone(after, np.array([0, 0, 1, 1] * 10))
     1.0

@@ -6,6 +6,7 @@ A scaling is frozen data; `fit(data)` gives a `FittedScaling`, which is recorded
     Bounded             by ranges that are public knowledge: public
     Standardised        by means and deviations that are given (public), or learned from the training part
     PrivateMoments      by noisy means and deviations within public ranges, paid out of ε
+    Imputed             empty cells filled first, by a rule that learns from the rows; then any of these
 
 What is learned from the rows is fitted again for every neighbouring data set (`refit`), so that an audit sees what it
 gives away; a proof does not cover it.
@@ -16,21 +17,19 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from seedscope.core import Described, from_description, require, require_positive, require_probability
 from seedscope.datasets.dataset import Dataset
+from seedscope.datasets.fill_values import IMPUTED, Imputation
+from seedscope.datasets.rounded_noise import FINENESS, RoundedNormals, gaussian_noise, seeded_normals
 
 TYPICAL = 4.0  # deviations that a public range is taken to span: what lies beyond is shortened with its row
 LEAST_DEVIATION = 0.02  # of a private moment, in half ranges
-FINENESS = 2**16  # steps of the grid, on which private moments are taken, in half a range
-
-RoundedNormals = Callable[[float, int], np.ndarray]  # (scale, count) → integers: normals of this deviation, rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +37,8 @@ class FittedScaling:
     """A linear map of the columns (cut to `lower` and `upper` first), then rows beyond `norm_bound` shortened to it.
 
     `learned` is whether it was learned from the rows without any noise, `spent` the (ε, δ) that noise on it has cost.
+    Empty cells (NaN) are filled with `fill` before anything else, where that is given; `also_learned` says in words
+    what else came from the rows.
     """
 
     mean: np.ndarray
@@ -47,12 +48,14 @@ class FittedScaling:
     lower: np.ndarray | None = None
     upper: np.ndarray | None = None
     spent: tuple[float, float] = (0.0, 0.0)
+    fill: np.ndarray | None = None
+    also_learned: tuple[str, ...] = ()
 
     def apply(self, features: np.ndarray) -> np.ndarray:
         """Return the scaled features, as float64 for tables and as they came for images."""
         if features.ndim > 2:
             return features
-        within = np.asarray(features, float)
+        within = filled(np.asarray(features, float), self.fill)
         within = within if self.lower is None else np.clip(within, self.lower, self.upper)
         scaled = (within - self.mean) / self.deviation
         return scaled if self.norm_bound is None else clip_rows(scaled, self.norm_bound)
@@ -72,9 +75,9 @@ class Scaling(Described, ABC):
     def fit(self, data: Dataset) -> FittedScaling:
         """Return the scaling with what it learns from the training part, if anything."""
 
+    @abstractmethod
     def refit(self, features: np.ndarray, draw: RoundedNormals) -> FittedScaling:
-        """Return the scaling fitted on these training rows; `draw` gives what is random about it."""
-        raise NotImplementedError
+        """Return the scaling fitted on these training rows, if it learns; `draw` gives what is random about it."""
 
     def __repr__(self) -> str:
         given = [(one.name, getattr(self, one.name)) for one in fields(self)]  # type: ignore[arg-type]
@@ -88,6 +91,10 @@ class Unscaled(Scaling):
     def fit(self, data: Dataset) -> FittedScaling:
         """Return the scaling that changes nothing but rows beyond the bound."""
         return FittedScaling(np.zeros(1), np.ones(1), data.norm_bound, learned=False)
+
+    def refit(self, features: np.ndarray, draw: RoundedNormals | None = None) -> FittedScaling:
+        """Return the scaling that changes nothing: tables with empty cells have no bound of their own."""
+        return FittedScaling(np.zeros(1), np.ones(1), None, learned=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,14 +133,15 @@ class Standardised(Scaling):
     def fit(self, data: Dataset) -> FittedScaling:
         """Return the scaling with the given means and deviations, or with those of the training part."""
         require(data.features.ndim == 2, "Standardised() is for tables; train images with scaling=Unscaled().")
-        if self.mean is None or self.deviation is None:
-            return self.refit(data.base.features)
-        require_columns("mean", len(self.mean), data)
-        deviation = np.asarray(self.deviation) * math.sqrt(len(self.mean))
-        return FittedScaling(np.asarray(self.mean), deviation, self.norm_bound, learned=False)
+        if self.mean is not None:
+            require_columns("mean", len(self.mean), data)
+        return self.refit(data.base.features)
 
     def refit(self, features: np.ndarray, draw: RoundedNormals | None = None) -> FittedScaling:
-        """Return the scaling with the means and deviations of these rows."""
+        """Return the scaling with the means and deviations of these rows, or with the given ones."""
+        if self.mean is not None and self.deviation is not None:
+            given = np.asarray(self.deviation) * math.sqrt(len(self.mean))
+            return FittedScaling(np.asarray(self.mean), given, self.norm_bound, learned=False)
         features = np.asarray(features, float)
         constant = features.min(0) == features.max(0)
         deviation = np.where(constant, 1.0, features.std(0)) * np.sqrt(features.shape[1])
@@ -192,6 +200,10 @@ class Bounded(Ranged):
     def fit(self, data: Dataset) -> FittedScaling:
         """Return the scaling by the ranges."""
         require_columns("lower", len(self.lower), data)
+        return self.refit(data.base.features)
+
+    def refit(self, features: np.ndarray, draw: RoundedNormals | None = None) -> FittedScaling:
+        """Return the scaling by the ranges, whatever the rows are."""
         return self._fitted(self.middle, 2 * self.half / TYPICAL, (0.0, 0.0))
 
 
@@ -228,7 +240,7 @@ class PrivateMoments(Ranged):
     @property
     def noise_scale(self) -> float:
         """The noise's standard deviation on the sums, in half ranges."""
-        return _noise_scale(self.sensitivity, self.epsilon, self.delta)
+        return gaussian_noise(self.sensitivity, self.epsilon, self.delta)
 
     def fit(self, data: Dataset) -> FittedScaling:
         """Return the scaling of one draw of the noise."""
@@ -253,21 +265,68 @@ class PrivateMoments(Ranged):
         return np.append(each.sum(0), FINENESS * len(each))
 
 
-@cache
-def _noise_scale(sensitivity: float, epsilon: float, delta: float) -> float:
-    """Return the Gaussian mechanism's noise; every model of an audit asks for the same."""
-    from seedscope.accounting import gaussian_noise_scale  # start-up
+@dataclass(frozen=True, repr=False)
+class Imputed(Scaling):
+    """Empty cells filled by a rule that learns from the rows, then scaled by `scaling`, which sees them filled.
 
-    return float(gaussian_noise_scale(sensitivity, epsilon, delta))
+    Both are fitted again for every neighbouring data set, in this order; what both cost adds up.
+    """
+
+    imputation: Imputation
+    scaling: Scaling
+
+    learns: ClassVar[bool] = True
+
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        """Whether every model has values or a scaling of its own."""
+        return self.imputation.draws or self.scaling.draws
+
+    def fit(self, data: Dataset) -> FittedScaling:
+        """Return values and scaling of the training part, with one draw of what is random about them."""
+        self.imputation.require_columns(data.features.shape[1])
+        found = self.refit(data.base.unfilled, seeded_normals(np.random.default_rng(0)))
+        part = replace(data.train, features=filled(data.train.unfilled, found.fill))
+        bound = self.scaling.fit(replace(data, train=part)).norm_bound  # also checks that it is for these columns
+        same = found.norm_bound == bound
+        name = type(self.scaling).__name__
+        require(same, f"{name}() keeps no norm bound once empty cells are filled by what rows have; use Bounded.")
+        return found
+
+    def refit(self, features: np.ndarray, draw: RoundedNormals) -> FittedScaling:
+        """Return values and scaling of these rows, which have NaN where a cell was empty."""
+        values = self.imputation.values(features, draw)
+        return self._fitted(values, self.scaling.refit(filled(features, values), draw))
+
+    def _fitted(self, values: np.ndarray, then: FittedScaling) -> FittedScaling:
+        """Return the scaling with the values, at the price of both."""
+        epsilon, delta = self.imputation.spent
+        learned = () if self.imputation.draws else (IMPUTED,)
+        return replace(then, fill=values, spent=(then.spent[0] + epsilon, then.spent[1] + delta), also_learned=learned)
 
 
-def seeded_normals(generator: np.random.Generator) -> RoundedNormals:
-    """Return rounded normals from a generator: for audits, which must be repeatable."""
-    return lambda scale, count: np.round(scale * generator.standard_normal(count))
+def filled(features: np.ndarray, values: np.ndarray | None) -> np.ndarray:
+    """Return the rows with a value for each feature where a cell was empty."""
+    return features if values is None else np.where(np.isnan(features), values, features)
 
 
 def default_scaling(data: Dataset) -> Scaling:
-    """Return `Unscaled()` where rows have a bound or are images, `Bounded` where columns have ranges, or learned."""
+    """Return `Unscaled()` where rows have a bound or are images, `Bounded` where columns have ranges, or learned.
+
+    Where empty cells are filled by what the rows have, that comes first.
+    """
+    return with_imputation(_by_what_is_known(data), data)
+
+
+def with_imputation(scaling: Scaling, data: Dataset) -> Scaling:
+    """Return a scaling that fills the data's empty cells first, if these are not filled by public values."""
+    if data.imputation is None or isinstance(scaling, Imputed):
+        return scaling
+    return Imputed(data.imputation, scaling)
+
+
+def _by_what_is_known(data: Dataset) -> Scaling:
+    """Return the scaling by what is public about the columns."""
     if data.norm_bound is not None or data.features.ndim > 2:
         return Unscaled()
     return Standardised() if data.ranges is None else Bounded(*_ends(data.ranges))

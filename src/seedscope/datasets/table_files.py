@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seedscope.core import SeedscopeError, in_bytes, require, unknown_name
-from seedscope.datasets.columns import shown, understand
+from seedscope.datasets.columns import shown
 from seedscope.datasets.separated import decoded, parsed
+from seedscope.datasets.understanding import understand
 from seedscope.datasets.unpacking import ZIP, most_bytes, require_memory, unpacked
 
 if TYPE_CHECKING:

@@ -2,63 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from seedscope.core import SeedscopeError, SeedscopeWarning, printable, require, require_path, unknown_name
-from seedscope.datasets import columns
-from seedscope.datasets.columns import Column, Forced, shown
-from seedscope.datasets.dataset import Dataset, Part
-from seedscope.datasets.dictionary import COLUMNS, WRITING, Dictionary, encoded
-from seedscope.datasets.imputation import IMPUTED, RULES, imputed
-from seedscope.datasets.leaks import predicts_alone
-from seedscope.datasets.persons import split_by_person, with_persons
-from seedscope.datasets.reading import ColumnReading, Problem, Reading, raise_problems
-from seedscope.datasets.splits import stratified_split
+from seedscope.core import printable, require, require_path, unknown_name
+from seedscope.datasets.choices import Choices, require_roles
+from seedscope.datasets.dataset import Dataset
+from seedscope.datasets.dictionary import Dictionary
+from seedscope.datasets.imputation import RULES
 from seedscope.datasets.table_files import FileOptions, read_file
+from seedscope.datasets.table_steps import TableSteps
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Names = str | Iterable[str]
-Found = TypeVar("Found")
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What somebody says about a table: which column is what, and what to do with those that are hard to read."""
-
-    target: str
-    groups: tuple[str, ...] = ()
-    test: str | None = None
-    id: str | None = None
-    drop_missing: bool = False
-    seed: int = 0
-    groups_as_features: bool = False
-    ignore: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
-    numeric: tuple[str, ...] = ()
-    category: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    fill: Mapping[str, Any] = field(default_factory=dict)
-    above: float | None = None
-    decimal: str | None = None
-    dictionary: Dictionary = field(default_factory=Dictionary)
-    person: str | None = None
-    rows_per_person: int | None = None
-    impute: str | None = None
-
-    def forced(self, name: str) -> Forced | None:
-        """Return how a column must be read, whatever it looks like; None if that was not said."""
-        if name in self.dictionary.levels:
-            return "levels"
-        return "numeric" if name in self.numeric else "category" if name in self.category else None
 
 
 def read_table(
@@ -123,8 +82,8 @@ def read_table(
         person: a column that says whose a row is, where people have several: then a guarantee is a person's.
         rows_per_person: how many training rows of a person count at most, a public number; later ones are left out.
         impute: a rule for empty cells: "middle" takes the middle of a column's `bounds` and no level of words, which
-            costs no privacy; "typical" the training rows' median or most frequent word, which turns an ε into an
-            estimate.
+            costs no privacy; "typical" the training rows' median or most frequent level, which turns an ε into an
+            estimate; "private" a noisy mean or most frequent level, which costs ε and needs `bounds` and `levels`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -187,284 +146,14 @@ def from_frame(
     if impute is not None and impute not in RULES:
         raise unknown_name("rule to impute by", impute, RULES)
     frame = frame.reset_index(drop=True)
-    _require_roles(frame, choices)
-    return _Table(frame, choices).dataset(name, source, read)
-
-
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """A table on its way to a data set: each property is one step, in the order in which they are taken."""
-
-    frame: pd.DataFrame
-    choices: Choices
-
-    @cached_property
-    def understood(self) -> dict[str, Column]:
-        """Every column that is not ignored and is not the identifier, as it is understood."""
-        aside = {self.choices.id, *self._unwanted}
-        wanted = [name for name in self.frame.columns if name not in aside]
-        found = {name: self._understand(name, self.choices.decimal) for name in wanted}
-        if self.choices.decimal is None and any("a comma separates decimals" in one.note for one in found.values()):
-            found = {name: self._understand(name, ",") for name in wanted}
-        return found
-
-    def _understand(self, name: str, decimal: str | None) -> Column:
-        """Return a column as it is understood, empty cells filled if a value is given."""
-        forced, words = self.choices.forced(name), self.choices.missing
-        found = columns.understand(self.frame[name], forced, decimal, words)
-        if found.problem and name in (self.choices.target, self.choices.test, *self.choices.groups):
-            return columns.understand(self.frame[name], "category", decimal, words)  # levels, whatever they are
-        if name not in self.choices.fill or not found.missing or found.problem:
-            return found
-        value = self.choices.fill[name]
-        filled = self.frame[name].astype(object).where(found.codes >= 0, value)
-        note = f"{found.missing} empty cells are filled with {value}"
-        again = columns.understand(filled.map(str) if isinstance(value, str) else filled, forced, decimal, words)
-        return replace(again, note="; ".join(filter(None, [again.note, note])))
-
-    @property
-    def _unwanted(self) -> dict[str, str]:
-        """The columns that are left out because somebody said so, with the reason."""
-        roles = {self.choices.target, self.choices.test, self.choices.id, *self.choices.groups}
-        found = dict.fromkeys(self.choices.ignore, "it is to be ignored")
-        if self.choices.features:
-            wanted = roles | set(self.choices.features)
-            found |= {name: "it is not among the features" for name in self.frame.columns if name not in wanted}
-        return found
-
-    @property
-    def candidates(self) -> list[str]:
-        """The columns to learn from unless they say nothing."""
-        choices = self.choices
-        aside = {choices.target, choices.test, choices.person} | (
-            set() if choices.groups_as_features else set(choices.groups)
-        )
-        return [name for name in self.understood if name not in aside]
-
-    @cached_property
-    def kept_rows(self) -> np.ndarray:
-        """The rows without an empty cell in a column that is used."""
-        return np.flatnonzero(~self.holes.any(axis=1)) if self.holes.shape[1] else np.arange(len(self.frame))
-
-    @cached_property
-    def holes(self) -> np.ndarray:
-        """Which cells [row, column] are empty, of the columns that are used."""
-        whole = np.zeros(len(self.frame), bool)  # of a column with a problem of its own
-        read = [self.understood[name] for name in self.needed]
-        imputed_later = set(self.candidates) if self.choices.impute else set()
-        empty = [whole if one.problem or one.name in imputed_later else one.codes < 0 for one in read]
-        if self.choices.id is not None:
-            empty.append(columns.empty_cells(self.frame[self.choices.id], self.choices.missing))
-        return np.column_stack(empty) if empty else np.zeros((len(self.frame), 0), bool)
-
-    @cached_property
-    def needed(self) -> list[str]:
-        """The columns in which a cell must not be empty: target, test column and what is learned from."""
-        learned = [name for name in self.candidates if self.early_reasons[name] is None]
-        roles = [name for name in (self.choices.target, self.choices.test) if name is not None]
-        return [*roles, *learned]
-
-    @cached_property
-    def early_reasons(self) -> dict[str, str | None]:
-        """For each column to learn from, why it is left out before rows are dropped, or None."""
-        return {name: self._reason(self.understood[name]) for name in self.candidates}
-
-    def _reason(self, column: Column) -> str | None:
-        """Return why a column is left out, None if it is not, or if its owner wants it."""
-        if column.name in self.choices.dictionary.columns:
-            return None  # what the rows say of it must not matter
-        asked = column.name in (*self.choices.features, *self.choices.numeric, *self.choices.category)
-        nothing = len(column.values) < 2
-        return columns.says_nothing(column) if nothing or not asked else None
-
-    @cached_property
-    def used(self) -> dict[str, Column]:
-        """The columns that are used, with the rows that are kept."""
-        rows = self.kept_rows
-        names = [*self.needed, *(name for name in self.choices.groups if name not in self.needed)]
-        return {name: self.understood[name].take(rows) for name in names}
-
-    @cached_property
-    def reasons(self) -> dict[str, str]:
-        """For every column that is left out, why."""
-        early = {name: reason for name, reason in self.early_reasons.items() if reason is not None}
-        late = {name: self._reason(self.used[name]) for name in self.candidates if name not in early}
-        constant = {name: why for name, why in late.items() if why and len(self.used[name].values) < 2}
-        return self._unwanted | early | constant
-
-    @property
-    def learned(self) -> list[str]:
-        """The columns that are learned from."""
-        return [name for name in self.candidates if name not in self.reasons]
-
-    def problems(self) -> list[Problem]:
-        """Return everything that keeps the table from being read."""
-        found = [one for name in self.needed if (one := self._problem(name))]
-        hollow = self._empty_cells()
-        return [*found, *([hollow] if hollow else [])]
-
-    def _problem(self, name: str) -> Problem | None:
-        """Return a needed column's problem: a role has its own rules for levels."""
-        column = self.understood[name]
-        return column.problem if name in (self.choices.target, self.choices.test) else columns.unusable(column)
-
-    def _empty_cells(self) -> Problem | None:
-        """Return the problem of empty cells, unless rows may be dropped and some are left."""
-        counts = self.holes.sum(0)
-        names = [*self.needed, *([self.choices.id] if self.choices.id is not None else [])]
-        holed = sorted((place for place in range(len(counts)) if counts[place]), key=lambda place: -counts[place])
-        if not holed or (self.choices.drop_missing and len(self.kept_rows)):
-            return None
-        first, rows = names[holed[0]], len(self.frame)
-        if len(self.kept_rows) == 0:
-            worst = [names[place] for place in holed if counts[place] > rows / 2 and names[place] in self.candidates]
-            example = f"every row has an empty cell, for example in column {shown(first)}"
-            sentence = f"{example}; fill them first (fill, impute), or leave such columns out (ignore)."
-            return Problem(sentence, {"ignore": worst, "drop_missing": True} if worst else None, "ignore")
-        cells = ", ".join(f"{shown(names[place])} ({counts[place]:,})" for place in holed[:8])
-        more = f" and {len(holed) - 8} more columns" if len(holed) > 8 else ""
-        dropped = rows - len(self.kept_rows)
-        return Problem(
-            f"there are empty cells in column{'s' * (len(holed) > 1)} {cells}{more}; fill them (fill, or by "
-            f"a rule: impute), leave a column out (ignore), or leave {dropped:,} of {rows:,} rows out (drop_missing).",
-            {"drop_missing": True},
-            "drop_missing",
-        )
-
-    def dataset(self, name: str, source: str, read: tuple[str, ...]) -> Dataset:
-        """Return the data set, or raise everything that is wrong with the table."""
-        problems = self.problems()
-        if len(self.kept_rows) == 0:
-            raise_problems(problems)
-        target = self.used[self.choices.target]
-        classes = _noted(problems, partial(columns.classes, target, self.choices.above))
-        for group in self.choices.groups:
-            _noted(problems, partial(columns.group, self.used[group]))
-        raise_problems(problems)
-        require(len(self.learned) > 0, self._nothing_left())
-        assert classes is not None  # else a problem was raised
-        return self._assembled(classes, name, source, read)
-
-    def _nothing_left(self) -> str:
-        """Return the sentence for a table without anything to learn from."""
-        why = "; ".join(f"{shown(name)}: {reason}" for name, reason in list(self.reasons.items())[:5])
-        needs = "the table needs at least one besides target, groups and id"
-        return f"no column is left to learn from; {needs}{f' ({why})' if why else ''}."
-
-    def _assembled(self, classes: columns.Levels, name: str, source: str, read: tuple[str, ...]) -> Dataset:
-        """Return the data set of a table without problems."""
-        choices, rows = self.choices, self.kept_rows
-        features = self._filled(classes)
-        encoding = encoded([features[one] for one in self.learned], choices.dictionary)
-        ids = rows if choices.id is None else columns.identifiers(self.frame[choices.id].iloc[rows])
-        groups = {group: columns.group(self.used[group]) for group in choices.groups}
-        whole = Part(encoding.values, classes.codes.astype(np.int64), ids, rows, groups, self._persons)
-        marks = self._marks
-        train, test = _parts(whole, classes.names, marks, choices.seed)
-        reading = self._reading(classes, read, features)
-        for warning in reading.warnings:
-            warnings.warn(warning, SeedscopeWarning, stacklevel=5)
-        found = Dataset(
-            name, whole.take(train), whole.take(test), encoding.names, classes.names, source, reading=reading,
-            ranges=encoding.ranges, learned=(*encoding.learned, *self._told_by_rows()), drawn_test=marks is None,
-        )  # fmt: skip
-        return with_persons(found, choices.rows_per_person)
-
-    def _filled(self, classes: columns.Levels) -> dict[str, Column]:
-        """Return the columns that are used; where a rule imputes, without empty cells, by the training rows alone."""
-        rule, rows = self.choices.impute, np.arange(len(self.kept_rows))
-        if rule is None:
-            return self.used
-        blank = Part(np.zeros((len(rows), 0)), classes.codes.astype(np.int64), rows, rows, {}, self._persons)
-        training, _ = _parts(blank, classes.names, self._marks, self.choices.seed)
-        bounds = self.choices.dictionary.bounds
-        return self.used | {name: imputed(self.used[name], rule, bounds, training) for name in self.learned}
-
-    @property
-    def _persons(self) -> np.ndarray | None:
-        """Whose the kept rows are; None where every row is a person."""
-        person = self.choices.person
-        return None if person is None else columns.persons(self.frame[person].iloc[self.kept_rows])
-
-    @property
-    def _marks(self) -> np.ndarray | None:
-        """Which of the kept rows are marked as test rows; None where nothing marks them."""
-        return None if self.choices.test is None else columns.marked_as_test(self.used[self.choices.test])
-
-    def _told_by_rows(self) -> tuple[str, ...]:
-        """Return what else of the reading depends on the rows: columns left out, and how declared numbers are written.
-
-        Without a dictionary everything does, and scaling says so.
-        """
-        bounds, mark = self.choices.dictionary.bounds, self.choices.decimal or "."
-        left_out = bool(self.choices.dictionary.columns) and bool(set(self.reasons) - set(self._unwanted))
-        declared = [name for name in self.learned if name in bounds]
-        sniffed = any(not columns.read_alone(self.frame[one], self.understood[one], mark) for one in declared)
-        holes = any(self.used[name].missing for name in self.learned)
-        imputed_from_rows = self.choices.impute == "typical" and holes
-        told = {COLUMNS: left_out, WRITING: sniffed, IMPUTED: imputed_from_rows}
-        return tuple(what for what, there in told.items() if there)
-
-    def _reading(self, classes: columns.Levels, read: tuple[str, ...], used: Mapping[str, Column]) -> Reading:
-        """Return how the table was read."""
-        shares = {name: predicts_alone(used[name], classes.codes) for name in self.learned}
-        leaks = tuple(_leak(name, self.choices.target, share) for name, share in shares.items() if share is not None)
-        rows = len(self.frame)
-        described = tuple(
-            replace(self._described(name), note=used[name].note) if name in used else self._described(name)
-            for name in self.frame.columns
-        )
-        return Reading(described, rows, rows - len(self.kept_rows), read, leaks)
-
-    def _described(self, name: str) -> ColumnReading:
-        """Return how one column was read."""
-        roles = {self.choices.target: "target", self.choices.test: "test", self.choices.id: "identifier"}
-        role = roles.get(name) or ("group" if name in self.choices.groups else "feature")
-        left_out = self.reasons.get(name) if role == "feature" else None
-        if name not in self.understood:
-            return ColumnReading(
-                name, "left out" if left_out else role, "not read", "–", 0, left_out or "kept as texts"
-            )
-        column = self.understood[name]
-        became = left_out or self._became(name, role)
-        return ColumnReading(
-            name,
-            "left out" if left_out else role,
-            column.kind,
-            column.shown_values,
-            column.missing,
-            became,
-            column.note,
-        )
-
-    def _became(self, name: str, role: str) -> str:
-        """Return what became of a column that is used."""
-        if name not in self.learned:
-            return {"target": "what is predicted", "test": "marks test rows"}.get(role, "compared by, not learned from")
-        known = np.flatnonzero(self.used[name].codes >= 0)[:1]
-        names = columns.features(self.used[name].take(known)).names if self.used[name].is_numeric else ()
-        count = len(names) or (1 if len(self.used[name].values) == 2 else len(self.used[name].values))
-        return "1 feature" if count == 1 else f"{count} features"
-
-
-def _leak(name: str, target: str, share: float) -> str:
-    """Return the warning about a column that alone tells the target."""
-    known = "every row" if share == 1 else f"{100 * share:.1f} % of the rows"
-    told = f"column {shown(name)} alone tells {shown(target)} for {known}"
-    return f"{told}; if it is only known after the outcome, leave it out (ignore)."
-
-
-def _noted(problems: list[Problem], attempt: Callable[[], Found]) -> Found | None:
-    """Return what an attempt gives, or None with its complaint among the problems."""
-    try:
-        return attempt()
-    except SeedscopeError as error:
-        problems.append(Problem(str(error), None, error.argument))
-        return None
+    require_roles(frame, choices)
+    return TableSteps(frame, choices).dataset(name, source, read)
 
 
 def _names(given: Names) -> tuple[str, ...]:
     """Return names as a tuple, each once."""
+    listed = isinstance(given, str | Sequence) or (isinstance(given, Iterable) and not isinstance(given, Mapping))
+    require(listed, f"columns are given by name, alone or in a list, got {given!r}.")
     return tuple(dict.fromkeys([given] if isinstance(given, str) else given))
 
 
@@ -475,52 +164,6 @@ def _mark(separator: str | None) -> str | None:
         mark is None or len(mark) == 1, f"separator must be one character, or 'tab', got {separator!r}.", "separator"
     )
     return mark
-
-
-def _require_roles(frame: pd.DataFrame, choices: Choices) -> None:
-    """Raise unless every named column exists and has one role only."""
-    require(frame.columns.is_unique, "a table must not have two columns of one name.")
-    once = [("target", choices.target), *(("group", one) for one in choices.groups), ("test column", choices.test)]
-    choices.dictionary.require_known(frame.columns)
-    once += [
-        ("identifier", choices.id),
-        ("person column", choices.person),
-        *(("column to ignore", one) for one in choices.ignore),
-    ]
-    lists = {"feature": choices.features, "numeric column": choices.numeric, "category": choices.category}
-    also = [(role, name) for role, names in (lists | {"column to fill": tuple(choices.fill)}).items() for name in names]
-    for role, column in (*once, *also):
-        if column is not None and column not in frame.columns:
-            raise unknown_name(role, column, [str(name)[:60] for name in frame.columns])
-    _require_one_role([*once, *(("feature", one) for one in choices.features if not choices.groups_as_features)])
-    _require_one_role(
-        [("numeric column", one) for one in choices.numeric] + [("category", one) for one in choices.category]
-    )
-
-
-def _require_one_role(wanted: Iterable[tuple[str, str | None]]) -> None:
-    """Raise if a column is named twice."""
-    roles: dict[str, str] = {}
-    for role, column in wanted:
-        if column is not None:
-            require(column not in roles, f"column {shown(column)} is named both as {roles.get(column)} and as {role}.")
-            roles[column] = role
-
-
-def _parts(whole: Part, classes: tuple[str, ...], marks: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training and test rows: as the test column marks them, or a stratified draw."""
-    if marks is None:
-        if whole.persons is not None:
-            return split_by_person(whole.labels, whole.persons, seed)
-        return stratified_split(whole.labels, seed)
-    labels = whole.labels
-    absent = np.setdiff1d(np.arange(len(classes)), labels[~marks])
-    require(
-        len(absent) == 0,
-        f"class {shown(classes[absent[0]]) if len(absent) else ''} is in the test part only; "
-        "the training part needs every class.",
-    )
-    return np.flatnonzero(~marks), np.flatnonzero(marks)
 
 
 def _stem(path: Path) -> str:

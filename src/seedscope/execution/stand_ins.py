@@ -5,22 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from seedscope.analyses.multiplicity import StandIns, decisions
-from seedscope.core import BASE, require
+from seedscope.core import BASE, require, varied_init
 from seedscope.datasets import Dataset
-from seedscope.mechanisms import MinimiserMechanism
 from seedscope.planning import Grid, Records, make_plan
 from seedscope.storage import Ensemble
 from seedscope.training import Surrogate
 
 
 def stand_ins_of(ensemble: Ensemble, data: Dataset) -> StandIns | None:
-    """Return what stand-ins say about the test people of an ensemble; None where its mechanism has none.
+    """Return what stand-ins say about the test people of an ensemble; None where its mechanism has none at hand.
 
     Args:
         ensemble: with scores on the test part.
         data: what it was trained on: stand-ins are worked out from the rows.
     """
-    if not isinstance(ensemble.mechanism, MinimiserMechanism):
+    if not ensemble.mechanism.surrogate_afterwards:
         return None
     described = ensemble.description
     prints = {data.fingerprint, data.former_fingerprint}
@@ -33,7 +32,7 @@ def stand_ins_of(ensemble: Ensemble, data: Dataset) -> StandIns | None:
 
 def counted(ensemble: Ensemble, surrogate: Surrogate, first: int = 0) -> StandIns:
     """Return the counts over an ensemble's base models from seed `first` on, for stand-ins on the test part."""
-    scores = ensemble.on("test")["scores"].sel(neighbour=BASE).isel(init=0, seed=slice(first, None))
+    scores = varied_init(ensemble.on("test")["scores"].sel(neighbour=BASE)).isel(seed=slice(first, None))
     seeds = np.arange(first, first + scores.sizes["seed"])
     shares, decided = surrogate.shares, decisions(scores.values)
     return StandIns.counted(

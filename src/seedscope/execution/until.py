@@ -27,7 +27,7 @@ from seedscope.analyses.multiplicity import (
     models_needed_exact,
     models_needed_surrogate,
 )
-from seedscope.core import BASE, Number, private_folder, require, require_count, shown_progress
+from seedscope.core import BASE, Number, last_step, private_folder, require, require_count, shown_progress, varied_init
 from seedscope.datasets import Dataset, Scaling
 from seedscope.execution.dispatch import on_cluster
 from seedscope.execution.run import Announce, Progress, default_jobs, require_workers, train
@@ -216,8 +216,8 @@ def _grow(
 
 def decision_counts(ensemble: Ensemble, first: int = 0) -> np.ndarray:
     """Return how many of the base's models, from seed `first` on, decide for class 1 or each class [class, example]."""
-    scores = ensemble.on("test")["scores"].sel(neighbour=BASE).isel(init=0, seed=slice(first, None))
-    values = (scores.isel(step=-1) if "step" in scores.dims else scores).values
+    scores = ensemble.on("test")["scores"].sel(neighbour=BASE).isel(seed=slice(first, None))
+    values = last_step(varied_init(scores)).values
     decided = decisions(values)
     if values.ndim == 2:
         positives: np.ndarray = decided.sum(axis=0)[None]

@@ -11,6 +11,7 @@ draws one fewer, and a `class_weight="balanced"` is of all rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from seedscope.storage import Ensemble
 from seedscope.training import generator
 
 FORESTS = ("RandomForestClassifier", "ExtraTreesClassifier", "BaggingClassifier")
+LACKS = math.exp(-1)  # the share of bootstrap samples that lack a row
+UNLUCKY = 4.0  # standard deviations by which the row that the fewest trees lack is below the mean
 LEAST_FORESTS = 4  # without a person in each half of the trees
 
 
@@ -39,6 +42,20 @@ def is_bootstrap_forest(estimator: Any) -> bool:
         return False
     base = getattr(estimator, "estimator", None)
     return base is None or hasattr(base, "predict_proba")
+
+
+def tells_of_everybody(estimator: Any, seeds: int) -> bool:
+    """Whether forests of this many seeds surely have enough trees without each row, to be with and without everybody.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> [tells_of_everybody(RandomForestClassifier(trees), 30) for trees in (8, 100)]
+    [False, True]
+    """
+    if not is_bootstrap_forest(estimator):
+        return False
+    trees = _size(estimator) * (seeds // 2)  # of each half
+    fewest = trees * LACKS - UNLUCKY * math.sqrt(trees * LACKS * (1 - LACKS))
+    return fewest >= LEAST_FORESTS * _size(estimator)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from seedscope.auditing import Audit, Finding, Policy
 from seedscope.auditing import audit as audit_ensembles
-from seedscope.core import Relation, SeedscopeWarning, require, require_count, shown_progress
+from seedscope.core import BASE, Relation, SeedscopeWarning, require, require_count, shown_progress, varied_init
 from seedscope.datasets import Unscaled
 from seedscope.execution import train
 from seedscope.integrations.describing import (
@@ -24,7 +24,7 @@ from seedscope.integrations.describing import (
     function_settings,
 )
 from seedscope.integrations.fitted_scores import require_classifier
-from seedscope.integrations.forests import as_ensembles, grow, is_bootstrap_forest
+from seedscope.integrations.forests import as_ensembles, grow, tells_of_everybody
 from seedscope.integrations.own_data import Groups, OwnData, own_data
 from seedscope.integrations.own_network import OwnNetwork
 from seedscope.integrations.sources import seed_share
@@ -123,14 +123,14 @@ def audit_own(
         relation: a person is taken out ("add_or_remove"), or replaced by the first test row ("replace_one").
         seed: everything random follows from it.
         store: a folder that keeps scores and losses: a run that was stopped goes on where it was. Without one, and
-            without `resample`, a bootstrap forest is audited with and without everybody from its own trees.
+            without `resample`, a bootstrap forest of enough trees is audited with and without everybody from these.
         jobs, cluster, progress: as for `train`; policy, fail_if: as for an audit of ensembles.
     """
     require(y is not None, "y must be the labels, one for each row.")
     require_count("neighbour_seeds", neighbour_seeds, at_least=2)
     require(resample in ("none", "bootstrap"), f"resample must be 'none' or 'bootstrap', got {resample!r}.")
     data, table, labels = own_data(X, y, test=test, groups=groups, ids=ids, name=name, seed=seed)  # type: ignore[arg-type]
-    if resample == "none" and relation == "add_or_remove" and store is None and is_bootstrap_forest(model):
+    if resample == "none" and relation == "add_or_remove" and store is None and tells_of_everybody(model, seeds):
         require_count("seeds", seeds, at_least=2)
         forests = _grown(model, table, labels, data, seeds, seed, jobs, progress)
         return audit_ensembles(forests, confidence=confidence, command=command, policy=policy, fail_if=fail_if)
@@ -205,7 +205,7 @@ def _sources(runner: Runner, base: Ensemble, trial: Trial, confidence: float) ->
     seeds = base.dataset["seed"].values
     twins = runner.run(Grid(int(seeds.max()) + 1, root_seed=runner.root_seed), "test", "other-seeds", draw=1)
     both = np.intersect1d(seeds, twins.dataset["seed"].values)
-    scores = [one.dataset["scores"].sel(neighbour=-1, seed=both).isel(init=0).values for one in (base, twins)]
+    scores = [varied_init(one.dataset["scores"].sel(neighbour=BASE, seed=both)).values for one in (base, twins)]
     share = seed_share(scores[0], scores[1], confidence)
     said = f"{100 * float(share):.0f} % of the disagreement is the seed's, the rest is the sample's."
     return (Finding(question, said, share),)

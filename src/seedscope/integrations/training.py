@@ -73,7 +73,8 @@ class OwnTraining(ABC):
                 warnings.simplefilter("ignore")  # the same for every model, and said once when it was tried
                 found = [self._data_sets(job, int(seed), neighbours, probes) for seed in seeds]
             scores = np.stack(found)[:, :, None]
-            return {"scores": scores.astype(np.float32), "losses": log_losses(scores, labels).astype(np.float32)}
+            losses = log_losses(scores, labels, len(self.classes))
+            return {"scores": scores.astype(np.float32), "losses": losses.astype(np.float32)}
 
         return train
 

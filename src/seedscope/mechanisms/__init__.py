@@ -10,28 +10,15 @@ OwnModel                       the user's own training, or models that were trai
 """
 
 from seedscope.mechanisms.augmented import AugmentedOutputPerturbation
-from seedscope.mechanisms.base import (
-    NOT_COVERED,
-    Conditions,
-    Guarantee,
-    Load,
-    Mechanism,
-    NoisyMinimum,
-    NoisyObjective,
-    NoisyRegression,
-    NoisySums,
-    PlainSteps,
-    Recordable,
-    group_privacy,
-    mechanism_from,
-    only_if,
-)
+from seedscope.mechanisms.base import Load, Mechanism, Recordable, mechanism_from
 from seedscope.mechanisms.dpsgd import DPSGD
 from seedscope.mechanisms.gaussian_objective import GaussianObjectivePerturbation
+from seedscope.mechanisms.guarantees import NOT_COVERED, Conditions, Guarantee, group_privacy, only_if
 from seedscope.mechanisms.minimisers import MinimiserMechanism
 from seedscope.mechanisms.objective import Calibration, Chaudhuri, Diffprivlib062, ObjectivePerturbation, OneFactor
 from seedscope.mechanisms.output import OutputPerturbation
 from seedscope.mechanisms.own_model import Cargo, OwnModel
+from seedscope.mechanisms.released import NoisyMinimum, NoisyObjective, NoisyRegression, NoisySums, PlainSteps
 from seedscope.mechanisms.sgd import SGD
 from seedscope.mechanisms.steps import StepMechanism
 from seedscope.mechanisms.tilted import TiltedMechanism

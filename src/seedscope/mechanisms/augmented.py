@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from seedscope.accounting import classical_gaussian_noise_scale, gaussian_noise_scale
 from seedscope.core import Relation, require_positive, require_probability
-from seedscope.mechanisms.base import Conditions, Guarantee, require_not_negative
+from seedscope.mechanisms.base import require_not_negative
+from seedscope.mechanisms.guarantees import Conditions, Guarantee
 from seedscope.mechanisms.sgd import SGD
 from seedscope.mechanisms.steps import StepMechanism
 from seedscope.training import NOISE_STREAM, ChunkTrainer, Job, Shuffled
@@ -30,6 +31,7 @@ class AugmentedOutputPerturbation(StepMechanism):
     classical: bool = False
 
     relation: ClassVar[Relation] = SGD.relation
+    takes_masks: ClassVar[bool] = True
     noise_stream: ClassVar[int | None] = NOISE_STREAM
 
     def __post_init__(self) -> None:

@@ -13,7 +13,9 @@
     cannot_record(name)             why something cannot be recorded while it trains, empty where it can
     noisy_sums, plain_steps, regression, noisy_minimum, noisy_objective   what it releases, for analyses about it
     weight_noise(conditions)        the public noise on each weight, by which whoever holds a model may abstain
+    size_shows(rows, features)      whether the number of rows decides how it trains, and could be told from weights
     surrogate(job)                  cheap stand-ins with the same noise, for fewer re-trainings
+    surrogate_afterwards            whether they are quickly worked out again for models that were trained before
     words()                         itself, for people to read
     describe()                      itself as plain values; `from_description` reads them back
 
@@ -36,243 +38,17 @@ from seedscope.core import (
     BASE,
     RELATIONS,
     Described,
-    Kind,
-    Number,
     Relation,
     SeedscopeError,
     from_description,
     require,
 )
-from seedscope.datasets import MOST_ROWS
+from seedscope.mechanisms.guarantees import Conditions, Guarantee
+from seedscope.mechanisms.released import NoisyMinimum, NoisyObjective, NoisyRegression, NoisySums, PlainSteps
 
 if TYPE_CHECKING:
     from seedscope.datasets import Dataset, FittedScaling
-    from seedscope.training import ChunkTrainer, Clipping, Job, NoiseLaw, Sampling, Surrogate, SystemDraws
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What a guarantee depends on: the number of training rows and the public bound on their norm, bias included.
-
-    And what a mechanism may need besides: the classes, whether examples are rows of a table, whether the model's loss
-    is convex, and the model in words. What of the preprocessing was learned from those rows (the scaling; anything
-    else, in words) turns *proved* into *estimate*; `spent` is the (ε, δ) that private preprocessing has cost already,
-    `rows_per_person` how many rows one person has at most. `Guarantee.proved` accounts for all of these.
-    """
-
-    examples: int
-    norm_bound: float | None
-    scaling_learned: bool = False
-    classes: int = 2
-    is_table: bool = True
-    convex: bool = True
-    model: str = "Logistic()"
-    width: int | None = None  # of a row with its bias; calibrations that go with the number of weights need it
-    also_learned: tuple[str, ...] = ()
-    spent: tuple[float, float] = (0.0, 0.0)
-    rows_per_person: int = 1
-    by_person: bool = False  # whether it is known whose each row is
-
-    @classmethod
-    def of(cls, data: Dataset, scaling: FittedScaling, convex: bool = True, model: str = "Logistic()") -> Conditions:
-        """Return the conditions of a data set's scaled rows, to which training adds a bias column of ones."""
-        bound = None if scaling.norm_bound is None else math.hypot(scaling.norm_bound, 1)
-        width = math.prod(data.features.shape[1:]) + 1
-        return cls(
-            len(data.base), bound, scaling.learned, data.classes, data.features.ndim == 2, convex, model, width,
-            data.learned, scaling.spent, data.rows_per_person, data.base.persons is not None,
-        )  # fmt: skip
-
-    @property
-    def alone(self) -> bool:
-        """Whether the mechanism's own proof is all there is: nothing was spent before, and a person is a row."""
-        return self.spent == (0.0, 0.0) and self.rows_per_person == 1
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        """What of the preprocessing was learned from the training rows, in words; empty where all of it is public."""
-        return (("the scaling",) if self.scaling_learned else ()) + self.also_learned
-
-
-NOT_COVERED = (
-    "The people of a test part: no ε is about them, and what is measured on them tells something of them.",
-    "The choice of a level or a setting by results on private data: every such look costs privacy beyond this ε.",
-    "Other models trained on the same people, an audit's among them: what they cost adds up.",
-    "What a model says of people because it is true of many: that needs nobody's own row.",
-)
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """An (ε, δ) under one neighbour relation for one unit, or the reason why there is none.
-
-    The ε is *proved* for the whole pipeline, or an *estimate* where it would be proved only if something that was
-    learned from the rows were public; `assumes` says what.
-    """
-
-    relation: Relation
-    epsilon: Number | None
-    delta: float
-    reason: str
-    assumes: tuple[str, ...] = ()
-    unit: Literal["row", "person"] = "row"
-
-    @classmethod
-    def proved(cls, relation: Relation, epsilon: float, delta: float, conditions: Conditions, by: str) -> Guarantee:
-        """Return what a mechanism's proved (ε, δ) comes to for the whole pipeline.
-
-        A person of several rows has group privacy, private preprocessing is added (basic composition), and what was
-        learned from the rows makes the number an estimate.
-
-        >>> found = Guarantee.proved("replace_one", 1.0, 0.0, Conditions(100, 1.0, scaling_learned=True), "noise")
-        >>> found.epsilon.kind, found.reason
-        ('estimate', 'noise; proved only if the scaling were public, and here it was learned from the training rows.')
-        """
-        rows, learned = conditions.rows_per_person, conditions.learned
-        (whole, rest), before = group_privacy(epsilon, delta, rows), group_privacy(*conditions.spent, rows)
-        if rest + before[1] >= 1:
-            return cls.none(relation, 0.0, f"{by}; for all rows of a person that leaves δ at 1: nothing.")
-        kind: Kind = "estimate" if learned else "proved"
-        number = Number(whole + before[0], kind, note=only_if(learned) if learned else "")
-        unit: Literal["row", "person"] = "person" if conditions.by_person or rows > 1 else "row"
-        reason = "; ".join([by, *_conditions_in_words(conditions)]) + "."
-        return cls(relation, number, rest + before[1], reason, learned, unit)
-
-    @classmethod
-    def none(cls, relation: Relation, delta: float, reason: str) -> Guarantee:
-        """Return that nothing is proved, and why."""
-        return cls(relation, None, delta, reason)
-
-    @property
-    def is_proved(self) -> bool:
-        """Whether there is an ε, and it is proved for what is trained here."""
-        return self.epsilon is not None and self.epsilon.kind == "proved"
-
-    def describe(self) -> dict[str, Any]:
-        """Return what is written down beside the trained models."""
-        epsilon = None if self.epsilon is None else self.epsilon.as_dict()
-        written = {"relation": self.relation, "epsilon": epsilon, "delta": self.delta, "reason": self.reason}
-        further = {"assumes": list(self.assumes)} if self.assumes else {}
-        return written | further | ({"unit": self.unit} if self.unit != "row" else {})
-
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any]) -> Guarantee:
-        """Return the guarantee that was written down."""
-        epsilon = description["epsilon"]
-        number = None if epsilon is None else Number.from_dict(epsilon)
-        assumes, unit = tuple(description.get("assumes", ())), description.get("unit", "row")
-        return cls(description["relation"], number, description["delta"], description["reason"], assumes, unit)
-
-    def assuming(self, learned: tuple[str, ...]) -> Guarantee:
-        """Return the guarantee as an estimate, for preprocessing that was learned; as it is where that is known."""
-        if self.epsilon is None or not learned or set(learned) <= set(self.assumes):
-            return self
-        estimate = replace(self.epsilon, kind="estimate", note=only_if(learned))
-        return replace(self, epsilon=estimate, assumes=learned, reason=f"{self.reason[:-1]}; {only_if(learned)}.")
-
-
-def group_privacy(epsilon: float, delta: float, rows: int) -> tuple[float, float]:
-    """Return the (ε, δ) of a person with this many rows, from that of one row (Vadhan 2017, Lemma 2.2).
-
-    >>> group_privacy(0.5, 0.0, 2)
-    (1.0, 0.0)
-    """
-    if rows == 1:
-        return epsilon, delta
-    growth = math.expm1(min(rows * epsilon, 700)) / math.expm1(min(epsilon, 700)) if epsilon else rows
-    return rows * epsilon, min(1.0, delta * growth)
-
-
-def only_if(learned: tuple[str, ...]) -> str:
-    """Return in words that something would have to be public.
-
-    >>> only_if(("the scaling", "the category levels"))
-    'proved only if the scaling and the category levels were public, and here they were learned from the training rows'
-    """
-    here = "it was" if len(learned) == 1 and not learned[0].endswith("s") else "they were"
-    return f"proved only if {' and '.join(learned)} were public, and here {here} learned from the training rows"
-
-
-def _conditions_in_words(conditions: Conditions) -> list[str]:
-    """Return what the pipeline adds to a mechanism's own proof, a phrase each."""
-    said = []
-    if conditions.rows_per_person > 1:
-        learned = MOST_ROWS in conditions.also_learned  # then the number itself would tell of somebody
-        said.append(
-            f"group privacy for a person of {'several' if learned else f'at most {conditions.rows_per_person}'} rows"
-        )
-    if conditions.spent != (0.0, 0.0):
-        epsilon, delta = group_privacy(*conditions.spent, conditions.rows_per_person)
-        said.append(f"ε = {epsilon:.4g} and δ = {delta:.2g} of it went into private scaling")
-    return [*said, only_if(conditions.learned)] if conditions.learned else said
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyRegression:
-    """A regularised minimiser, the bias last, that is released with Gaussian noise."""
-
-    weights: np.ndarray
-    l2: float
-    noise_scale: float
-
-
-@dataclass(frozen=True)
-class NoisyMinimum:
-    """What a minimiser that is released with Gaussian noise was regularised by, and the noise's standard deviation."""
-
-    l2: float
-    noise_scale: float
-
-
-@dataclass(frozen=True)
-class NoisySums:
-    """The noisy sums of clipped gradients that a run releases step by step: what accounting for a person needs."""
-
-    noise_multiplier: float
-    clipping_norm: float
-    sampling_probability: float
-    steps: int
-    delta: float
-    sampling: Sampling
-    clipping: Clipping
-    divided_by_true_size: bool
-
-
-@dataclass(frozen=True)
-class NoisyObjective:
-    """The minimiser w of Σ losses + ½ Σ penalty·w² + b·w that is released, b a random tilt: *sums*, not means.
-
-    So w has the density p(b(w))·det H(w), `b(w) = −(Σ gradients of the losses + penalties·w)`, H the Hessian of the sum
-    with its penalties. For more than two classes weights and tilts are [class, width] whose sum over the classes is 0,
-    and the density is on that subspace.
-    """
-
-    penalty: float
-    bias_penalty: float
-    law: NoiseLaw
-    scale: float
-
-    def penalties(self, width: int) -> np.ndarray:
-        """Return the penalty of each weight of a logit, the bias last."""
-        return np.append(np.full(width - 1, self.penalty), self.bias_penalty)
-
-    def log_density(self, tilts: np.ndarray) -> np.ndarray:
-        """Return ln p(b) of tilts [..., weight], up to a constant.
-
-        >>> float(NoisyObjective(1.0, 1.0, "gaussian", 2.0).log_density(np.array([0.0, 4.0])))
-        -2.0
-        """
-        norms = np.linalg.norm(tilts, axis=-1) / self.scale
-        density: np.ndarray = -(norms**2) / 2 if self.law == "gaussian" else -norms
-        return density
-
-
-@dataclass(frozen=True)
-class PlainSteps:
-    """Gradient steps of a fixed size on shuffled batches, and nothing else."""
-
-    learning_rate: float
-    batch_size: int
+    from seedscope.training import ChunkTrainer, Job, Sampling, Surrogate, SystemDraws
 
 
 @dataclass(frozen=True)
@@ -306,6 +82,9 @@ class Mechanism(Described, ABC):
     noise_stream: ClassVar[int | None] = None  # which noise a seed draws, where that has ever changed
     regression_released: ClassVar[bool] = False  # with Gaussian noise, so that everybody's loss is known exactly
     model_records: ClassVar[Mapping[str, str]] = {}  # further records, one number for each model: name → type
+    has_surrogate: ClassVar[bool] = False  # whether stand-ins of logistic regressions of two classes are there
+    surrogate_afterwards: ClassVar[bool] = False  # stand-ins take a moment, also where models are there already
+    takes_masks: ClassVar[bool] = False  # whether it trains networks that leave out units at random
     records_weights: ClassVar[bool] = True  # a user's own model has none that we could name
 
     def __post_init__(self) -> None:
@@ -343,6 +122,10 @@ class Mechanism(Described, ABC):
     @abstractmethod
     def check(self, conditions: Conditions) -> None:
         """Raise where the mechanism cannot train on such data or with such a model."""
+
+    def size_shows(self, rows: int, features: int) -> bool:
+        """Whether a private number of rows decides how it trains, and is so small that weights could tell it."""
+        return False
 
     @abstractmethod
     def guarantee(self, conditions: Conditions) -> Guarantee:

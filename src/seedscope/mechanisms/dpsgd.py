@@ -20,8 +20,10 @@ from seedscope.accounting import (
     reconstruction_success_upper,
     trade_off,
 )
-from seedscope.core import DELTA, Relation, require, require_count, require_probability
-from seedscope.mechanisms.base import Conditions, Guarantee, Load, NoisySums, Recordable, require_not_negative
+from seedscope.core import DELTA, Relation, SeedscopeError, require, require_count, require_probability
+from seedscope.mechanisms.base import Load, Recordable, require_not_negative
+from seedscope.mechanisms.guarantees import Conditions, Guarantee
+from seedscope.mechanisms.released import NoisySums
 from seedscope.mechanisms.steps import StepMechanism, require_batch
 from seedscope.training import (
     NOISE_STREAM,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 LARGEST_BATCH, FEWEST_STEPS, MOST_STEPS = 1024, 50, 500
 LOGIT, CLIP, STEP = 5.0, 0.35, 8.0  # how far noise may move a logit; C over R; the step size times R² at most
+SIZE_SHOWS = 100  # times steps × features above the rows squared: one row more or less then moves weights visibly
 NORMS_SPEED = 1e10  # floating-point operations per second of one core with per-example gradients, from the benchmarks
 
 
@@ -77,6 +80,7 @@ class DPSGD(StepMechanism):
     later: ClassVar[tuple[str, ...]] = ("personal_budget",)
     relation: ClassVar[Relation] = "add_or_remove"
     publishes_exactly: ClassVar[bool] = True
+    has_surrogate: ClassVar[bool] = True
     noise_stream: ClassVar[int | None] = NOISE_STREAM
 
     def __post_init__(self) -> None:
@@ -153,15 +157,32 @@ class DPSGD(StepMechanism):
         )  # fmt: skip
 
     def check(self, conditions: Conditions) -> None:
-        """Raise where a batch is larger than the data, unless how large they are is nobody's business."""
+        """Raise where a batch is larger than the data, unless that is nobody's business, or noise is all there is."""
         if self.public_size is None:
             super().check(conditions)
+        self._require_useful(conditions)
         if self.limits_people:
             require(not self._unproved(), f"personal_budget needs a proved guarantee: {self._unproved()}")
             require(not self.clipping.smooth, "personal_budget reads norms as flatly clipped; use FlatClipping().")
             rows = conditions.rows_per_person
             require(rows == 1, f"personal_budget is of single rows, and people have up to {rows} here.")
             self.budget(conditions.examples)
+
+    def _require_useful(self, conditions: Conditions) -> None:
+        """Raise where the steps' noise in any one direction outweighs all that rows pulling together could do.
+
+        Steps of B clipped gradients each move a weight by at most B·C·steps, and noise moves it by σ·C·√steps.
+        """
+        most = self.batch_size * math.sqrt(self.steps)
+        if self.noise_multiplier <= most:
+            return
+        rate = self.sampling_probability(conditions.examples)
+        least = float(dpsgd_epsilon(most / self.clipping.largest_norm, rate, self.steps, self.delta))
+        steps = f"{self.steps:,} steps of {self.batch_size:,} rows"
+        raise SeedscopeError(
+            f"noise_multiplier={self.noise_multiplier:.4g} outweighs whatever {steps} can say; at most "
+            f"{most:.4g} can be of use, and the least useful epsilon is about {least:.2g}."
+        )
 
     def smooth(self) -> DPSGD:
         """Return the same steps with smooth clipping and as much more noise as keeps the guarantee.
@@ -253,7 +274,13 @@ class DPSGD(StepMechanism):
         if self.personal_budget < epsilon:
             epsilon, by = self.personal_budget, f"{by} for each person, who is left out before they exceed a budget"
         by += "; the number of rows counts as public" if self.public_size is None else ""
+        if self.size_shows(conditions.examples, (conditions.width or 1) - 1):
+            by += ", and is small enough to show in the weights: give public_size, known without the data"
         return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
+
+    def size_shows(self, rows: int, features: int) -> bool:
+        """Whether the number of rows, which decides rate and noise, is so small that it could be told from weights."""
+        return self.public_size is None and SIZE_SHOWS * self.steps * features > rows**2
 
     def trade_off(self, conditions: Conditions) -> TradeOff | None:
         """Return the curve of the composed privacy loss, which is tighter than that of (ε, δ)."""

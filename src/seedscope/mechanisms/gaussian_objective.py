@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from seedscope.accounting import (
+    Risk,
     TradeOff,
     curvature_epsilon,
     gaussian_noise_scale,
@@ -18,10 +19,11 @@ from seedscope.accounting import (
     pull_corners,
     trade_off,
 )
-from seedscope.core import Relation, require_positive, require_probability
-from seedscope.mechanisms.base import Conditions, Guarantee, require_epsilon
+from seedscope.core import DELTA, Relation, require_positive, require_probability
+from seedscope.mechanisms.base import require_epsilon
+from seedscope.mechanisms.guarantees import Conditions, Guarantee
 from seedscope.mechanisms.objective import without_tilt
-from seedscope.mechanisms.tilted import BLUR_SHARE, Room, Tilt, TiltedMechanism, calibrated
+from seedscope.mechanisms.tilted import BLUR_SHARE, Room, Tilt, TiltedMechanism, calibrated, largest_within
 from seedscope.training import Noise, TiltedMinimiser
 
 EPSILONS = np.geomspace(1e-3, 50, 400)  # at which a curve is looked at
@@ -51,10 +53,30 @@ class GaussianObjectivePerturbation(TiltedMechanism):
         if self.l2 is not None:
             require_positive("l2", self.l2)
 
+    @classmethod
+    def calibrated(
+        cls,
+        conditions: Conditions,
+        *,
+        delta: float = DELTA,
+        advantage: float | None = None,
+        true_positive_rate: float | None = None,
+        false_positive_rate: float | None = None,
+        l2: float | None = None,
+        relation: Relation = "replace_one",
+    ) -> GaussianObjectivePerturbation:
+        """Return the mechanism with the largest ε, rounded down, that keeps every membership attack within a risk.
+
+        >>> found = GaussianObjectivePerturbation.calibrated(Conditions(500, 2**0.5, width=31), advantage=0.1)
+        >>> 0.09 < float(found.trade_off(Conditions(500, 2**0.5, width=31)).advantage) <= 0.1
+        True
+        """
+        risk = Risk(advantage, true_positive_rate, false_positive_rate)
+        return largest_within(risk, lambda epsilon: cls(epsilon, delta, l2, relation), conditions)
+
     def check(self, conditions: Conditions) -> None:
         super().check(conditions)
-        if conditions.norm_bound is not None:
-            self.require_useful(self.tilt(conditions), conditions)
+        self.require_useful(self.tilt(conditions), conditions)
 
     def delta_for(self, conditions: Conditions) -> float:
         """Return δ: the given one, or 1/N²."""

@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from seedscope.core import require
-from seedscope.mechanisms.base import COPIES, Conditions, Load, Mechanism
+from seedscope.mechanisms.base import COPIES, Load, Mechanism
+from seedscope.mechanisms.guarantees import Conditions
 from seedscope.training import (
     NOISE_STREAM,
     ChunkTrainer,
@@ -36,6 +37,8 @@ class MinimiserMechanism(Mechanism):
     publishes_exactly: ClassVar[bool] = True
     smooths: ClassVar[bool] = True
     noise_stream: ClassVar[int | None] = NOISE_STREAM
+    has_surrogate: ClassVar[bool] = True
+    surrogate_afterwards: ClassVar[bool] = True
     multinomial: ClassVar[bool] = False  # whether more than two classes are allowed
     model_records: ClassVar[Mapping[str, str]] = {"residual_norms": "float64"}  # what solving left of the gradient
 
@@ -69,6 +72,7 @@ class MinimiserMechanism(Mechanism):
         can = self.multinomial or conditions.classes == 2
         require(can, f"{self.name} is for two classes, the data have {conditions.classes}.")
         require(conditions.is_table, f"{self.name} needs a table of features, the data are images.")
+        self.norm_bound(conditions)
 
     def work(self, load: Load) -> float:
         return 60.0 * load.examples * load.parameters  # about ten Newton steps

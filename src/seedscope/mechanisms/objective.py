@@ -11,7 +11,8 @@ import numpy as np
 
 from seedscope.accounting import Risk, curvature_epsilon, pure_epsilon_rdp
 from seedscope.core import Described, Relation, require, require_positive
-from seedscope.mechanisms.base import Conditions, Guarantee, require_epsilon
+from seedscope.mechanisms.base import require_epsilon
+from seedscope.mechanisms.guarantees import Conditions, Guarantee
 from seedscope.mechanisms.tilted import BLUR_SHARE, Room, TiltedMechanism, calibrated
 from seedscope.training import Noise, TiltedMinimiser
 
@@ -134,7 +135,7 @@ class ObjectivePerturbation(TiltedMechanism):
         own = self.calibration
         two = own.general or conditions.classes == 2
         require(two, f"{own} is for two classes, the data have {conditions.classes}; use OneFactor().")
-        if own.general and conditions.norm_bound is not None:
+        if own.general:
             self.require_useful(self.tilt(conditions), conditions)
 
     @classmethod

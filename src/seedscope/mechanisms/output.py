@@ -19,16 +19,11 @@ from seedscope.accounting import (
     trade_off,
 )
 from seedscope.core import Relation, require, require_positive, require_probability
-from seedscope.mechanisms.base import (
-    Conditions,
-    Guarantee,
-    NoisyMinimum,
-    NoisyRegression,
-    Recordable,
-    require_epsilon,
-    require_not_negative,
-)
+from seedscope.mechanisms.base import Recordable, require_epsilon, require_not_negative
+from seedscope.mechanisms.guarantees import Conditions, Guarantee
 from seedscope.mechanisms.minimisers import MinimiserMechanism
+from seedscope.mechanisms.released import NoisyMinimum, NoisyRegression
+from seedscope.mechanisms.tilted import Room, raise_useless
 from seedscope.training import NoisyMinimiser, Release, minimiser
 
 if TYPE_CHECKING:
@@ -89,6 +84,24 @@ class OutputPerturbation(MinimiserMechanism):
         mu = Risk(advantage, true_positive_rate, false_positive_rate).mu()
         return cls(float(gaussian_epsilon(mu, 1.0, delta)), delta, l2)
 
+    def check(self, conditions: Conditions) -> None:
+        """Raise where the mechanism cannot do the data, or the noise outweighs whatever the rows can say."""
+        super().check(conditions)
+        if self.epsilon is None or conditions.width is None:
+            return
+        room = Room(
+            conditions.examples, self.norm_bound(conditions), conditions.width, conditions.classes, self.relation
+        )
+
+        def useful(epsilon: float) -> bool:
+            """Whether the noise, as a tilt of the sum of losses, is shorter than all rows can pull together."""
+            other = replace(self, epsilon=epsilon)
+            stretched = room.examples * other.penalty(conditions) * other.noise(conditions)
+            return stretched * math.sqrt(room.dimension) <= room.signal
+
+        if not useful(self.epsilon):
+            raise_useless(self.epsilon, room, conditions.rows_per_person, useful)
+
     def penalty(self, conditions: Conditions) -> float:
         """Return the regularisation: the given one, or where what it shrinks and what noise adds are balanced.
 
@@ -131,7 +144,7 @@ class OutputPerturbation(MinimiserMechanism):
         conditions = Conditions.of(data, scaling)
         require(data.classes == 2, f"OutputPerturbation is for two classes, {data.name} has {data.classes}.")
         l2 = self.penalty(conditions)
-        weights = minimiser(scaling.apply(data.base.features), data.base.labels, l2)
+        weights = minimiser(scaling.apply(data.base.unfilled), data.base.labels, l2)
         return NoisyRegression(weights, l2, self.noise(conditions))
 
     def noisy_minimum(self, conditions: Conditions) -> NoisyMinimum:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from seedscope.core import Relation, require
-from seedscope.mechanisms.base import Conditions, Guarantee, Load, Mechanism
+from seedscope.mechanisms.base import Load, Mechanism
+from seedscope.mechanisms.guarantees import Conditions, Guarantee
 from seedscope.training import ChunkTrainer, Job
 
 SPEED = 1e10  # this many operations count as one second of a user's own training: a chunk is then 1.5 seconds

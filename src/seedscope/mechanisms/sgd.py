@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from seedscope.core import Relation, require_count, require_positive
-from seedscope.mechanisms.base import Conditions, Guarantee, PlainSteps
+from seedscope.mechanisms.guarantees import Conditions, Guarantee
+from seedscope.mechanisms.released import PlainSteps
 from seedscope.mechanisms.steps import StepMechanism
 from seedscope.training import ChunkTrainer, Job, Shuffled
 
@@ -22,6 +23,7 @@ class SGD(StepMechanism):
 
     relation: ClassVar[Relation] = "replace_one"
     adds_noise: ClassVar[bool] = False
+    takes_masks: ClassVar[bool] = True
     written: ClassVar[tuple[str, ...]] = ("SGD(learning_rate=0.5)",)
 
     def __post_init__(self) -> None:

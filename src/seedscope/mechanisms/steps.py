@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from seedscope.core import require
-from seedscope.mechanisms.base import COPIES, Conditions, Load, Mechanism
+from seedscope.mechanisms.base import COPIES, Load, Mechanism
+from seedscope.mechanisms.guarantees import Conditions
 
 # Floating-point operations per second that one core of an ordinary server reaches, from `python -m benchmarks`.
 NEIGHBOURS_SPEED = 3e10

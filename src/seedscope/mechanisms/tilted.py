@@ -9,19 +9,23 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, sqrt
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from seedscope.accounting import curvature_l2, pull_corners, smallest_scale
+from seedscope.accounting import Risk, curvature_l2, pull_corners, smallest_scale
 from seedscope.core import Relation, require
-from seedscope.mechanisms.base import Conditions, NoisyObjective, Recordable
+from seedscope.mechanisms.base import Recordable
+from seedscope.mechanisms.guarantees import Conditions
 from seedscope.mechanisms.minimisers import MinimiserMechanism
+from seedscope.mechanisms.released import NoisyObjective
 from seedscope.training import Blur, Noise, NoiseLaw, Release, TiltedMinimiser
 
 LOGIT = 5.0  # how far the tilt alone may move a logit, typically: chosen on six tables (docs/mechanisms.md)
 CURVATURE_SHARE = 0.1  # of ε that the determinant may cost at most where a person gives l2
 BLUR_SHARE = 0.001  # of ε (and δ) that hides what the solver left
+LEAST_EPSILON, LARGEST_EPSILON = 1e-6, 50.0  # between which a risk is sought
+Tilted = TypeVar("Tilted", bound="TiltedMechanism")
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,8 @@ class TiltedMechanism(MinimiserMechanism):
         room = self.room(conditions)
         if tilt.tilt.typical_norm(room.dimension) <= room.signal:
             return
-        raise_useless(self, room, lambda epsilon: self._noise_at(epsilon, conditions) <= room.signal)
+        rows = conditions.rows_per_person
+        raise_useless(self.epsilon, room, rows, lambda epsilon: self._noise_at(epsilon, conditions) <= room.signal)
 
     def _noise_at(self, epsilon: float, conditions: Conditions) -> float:
         """Return the tilt's typical norm at another ε."""
@@ -132,12 +137,23 @@ class TiltedMechanism(MinimiserMechanism):
         return other.tilt(conditions).tilt.typical_norm(self.room(conditions).dimension)
 
 
-def raise_useless(mechanism: TiltedMechanism, room: Room, useful: Callable[[float], bool]) -> None:
-    """Raise that ε is too small for a model, and name the least that is not."""
-    least = float(smallest_scale(lambda epsilon: np.asarray(useful(float(epsilon))), mechanism.epsilon))
+def largest_within(risk: Risk, at: Callable[[float], Tilted], conditions: Conditions) -> Tilted:
+    """Return the mechanism at the largest ε, rounded down, at which every attack stays within a risk."""
+    low, high = LEAST_EPSILON, LARGEST_EPSILON
+    for _ in range(40):
+        middle = sqrt(low * high)
+        curve = at(middle).trade_off(conditions)
+        low, high = (middle, high) if curve is not None and risk.met_by(curve) else (low, middle)
+    return at(low)
+
+
+def raise_useless(epsilon: float, room: Room, rows: int, useful: Callable[[float], bool]) -> None:
+    """Raise that a row's ε is too small for a model, and name the least that is not: for all rows of a person too."""
+    least = float(smallest_scale(lambda other: np.asarray(useful(float(other))), epsilon))
+    unit = "" if rows == 1 else f" for each of a person's {rows} rows, {rows * least:.2g} for the person"
     require(
         least == inf,
-        f"epsilon={mechanism.epsilon:g} is too small for a model of {room.dimension} weights from {room.examples:,} "
-        f"rows: the noise outweighs whatever they can say; the least useful epsilon is about {least:.2g}.",
+        f"epsilon={epsilon:g} is too small for a model of {room.dimension} weights from {room.examples:,} "
+        f"rows: the noise outweighs whatever they can say; the least useful epsilon is about {least:.2g}{unit}.",
         argument="epsilon",
     )

@@ -6,6 +6,7 @@ from seedscope.models.custom import Custom, as_model
 from seedscope.models.dense import MLP, Logistic, logistic, mlp
 from seedscope.models.keys import root_key
 from seedscope.models.layers import VECTOR, PatchConvolution, PooledConvolution, ScaleAndShift
+from seedscope.models.named import model_named
 from seedscope.models.residual import ResNet, resnet20
 from seedscope.models.smoothness import require_smooth
 
@@ -27,6 +28,7 @@ __all__ = [
     "lenet5",
     "logistic",
     "mlp",
+    "model_named",
     "network_of",
     "parameter_count",
     "require_smooth",

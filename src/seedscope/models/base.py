@@ -6,8 +6,9 @@ A model is frozen data; `model.network(shape, classes)` gives the pair for examp
     apply(parameters, batch) → logits [example] for two classes, [example, class] for more
 
 A binary network has one logit: it trains four times faster than with two. Networks must treat examples one by one; what
-mixes them (batch normalisation) or draws random numbers of its own (dropout) is refused by name. Convolutions are
-written as patches times a matrix, which inside a compiled loop on a CPU is several times faster than the library's own.
+mixes them (batch normalisation) or draws random numbers of its own (a user's dropout) is refused by name; our own
+dropout (`mlp(10, dropout=0.2)`) has a mask for each example, drawn from the seed. Convolutions are written
+as patches times a matrix, which inside a compiled loop on a CPU is several times faster than the library's own.
 """
 
 from __future__ import annotations
@@ -39,13 +40,15 @@ class Network(NamedTuple):
 
     `module(parameters)`, where there is one, is the Equinox module that maps one example to its logits: from its layers
     per-example gradients are computed without holding them all (see `per_example`). `takes_rows` says that its first
-    layer is dense and takes the example itself.
+    layer is dense and takes the example itself. `while_training(parameters, batch, key)`, where there is one, are the
+    logits that training sees: with masks drawn from the key, one for each example.
     """
 
     init: Init
     apply: Callable[[Parameters, jax.Array], jax.Array]
     module: Callable[[Any], eqx.Module] | None = None
     takes_rows: bool = False
+    while_training: Callable[[Parameters, jax.Array, jax.Array], jax.Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,11 @@ class Model:
     @property
     def convex(self) -> bool:
         """Whether the training loss is convex in the parameters."""
+        return False
+
+    @property
+    def draws_masks(self) -> bool:
+        """Whether training leaves out units at random."""
         return False
 
     def network(self, shape: Shape, classes: int) -> Network:

@@ -11,8 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from seedscope.core import require_count
-from seedscope.models.base import ACTIVATIONS, Model, Network, Shape, _require_activation, equinox_network, outputs
+from seedscope.core import require_count, require_probability
+from seedscope.models.base import (
+    ACTIVATIONS,
+    Model,
+    Network,
+    Parameters,
+    Shape,
+    _require_activation,
+    equinox_network,
+    outputs,
+)
 
 
 @dataclass(frozen=True)
@@ -43,14 +52,60 @@ class MLP(Model):
         return dense_network(shape, self.hidden, classes, self.activation)
 
 
+@dataclass(frozen=True)
+class DropoutMLP(MLP):
+    """A network of dense layers that leaves out each hidden unit with the probability `dropout` while it trains.
+
+    The mask is each example's own in each step and the same for all data sets of a seed; a released model has none. The
+    authors of IP1 and IP2 train their networks with 0.2, which neither paper says.
+    """
+
+    dropout: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_probability("dropout", self.dropout)
+
+    @property
+    def draws_masks(self) -> bool:
+        return True
+
+    def network(self, shape: Shape, classes: int) -> Network:
+        network = super().network(shape, classes)
+        module: Any = network.module
+
+        def while_training(parameters: Parameters, batch: jax.Array, key: jax.Array) -> jax.Array:
+            masks = self._masks(key, len(batch))
+            logits: jax.Array = jax.vmap(module(parameters))(batch, masks)
+            return logits
+
+        return network._replace(while_training=while_training)
+
+    def _masks(self, key: jax.Array, examples: int) -> tuple[jax.Array, ...]:
+        """Return a mask [example, unit] for each hidden layer: 0, or what keeps the mean as it is."""
+        kept = 1 - self.dropout
+        keys = jax.random.split(key, len(self.hidden))
+        return tuple(
+            jax.random.bernoulli(one, kept, (examples, width)) / kept
+            for one, width in zip(keys, self.hidden, strict=True)
+        )
+
+
 def logistic() -> Logistic:
     """Return logistic regression: binary, or multinomial where there are more than two classes."""
     return Logistic()
 
 
-def mlp(hidden: int | tuple[int, ...] = 10, activation: str = "relu") -> MLP:
-    """Return a dense network: one hidden layer of `hidden` units, or several for a tuple."""
-    return MLP(hidden if isinstance(hidden, tuple) else (hidden,), activation)
+def mlp(hidden: int | tuple[int, ...] = 10, activation: str = "relu", dropout: float = 0.0) -> MLP:
+    """Return a dense network: one hidden layer of `hidden` units, or several for a tuple.
+
+    With `dropout` each hidden unit is left out with that probability while training (plain SGD only).
+
+    >>> mlp(10, dropout=0.2)
+    DropoutMLP(hidden=(10,), activation='relu', dropout=0.2)
+    """
+    widths = hidden if isinstance(hidden, tuple) else (hidden,)
+    return DropoutMLP(widths, activation, dropout) if dropout else MLP(widths, activation)
 
 
 def dense_network(shape: Shape, hidden: Shape, classes: int, activation: str) -> Network:
@@ -81,8 +136,9 @@ class _Dense(eqx.Module):
         self.layers = tuple(dense_layer(a, b, k) for (a, b), k in zip(pairwise(widths), keys, strict=True))
         self.activation = activation
 
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, masks: tuple[jax.Array, ...] = ()) -> jax.Array:
         x = x.reshape(-1)
-        for layer in self.layers[:-1]:
+        for place, layer in enumerate(self.layers[:-1]):
             x = ACTIVATIONS[self.activation](layer(x))
+            x = x * masks[place] if masks else x
         return self.layers[-1](x)

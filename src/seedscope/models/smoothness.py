@@ -11,9 +11,11 @@ from seedscope.models.convolutional import CNN
 from seedscope.models.dense import MLP
 
 KINKED = (
-    "abs", "argmax", "argmin", "ceil", "clamp", "cond", "cummax", "cummin", "floor", "max", "min", "reduce_max",
-    "reduce_min", "reduce_window_max", "reduce_window_min", "round", "select_n", "sign", "sort", "top_k",
+    "abs", "argmax", "argmin", "ceil", "clamp", "cond", "cummax", "cummin", "eq", "floor", "ge", "gt", "le", "lt",
+    "max", "min", "ne", "reduce_max", "reduce_min", "reduce_window_max", "reduce_window_min", "rem", "round",
+    "select_n", "sign", "sort", "sqrt", "top_k",
 )  # fmt: skip
+KNOWN_SMOOTH = ("logaddexp", "logsumexp")  # functions of JAX with a smooth derivative of their own
 SMOOTH_ACTIVATIONS = ("tanh", "sigmoid")
 
 
@@ -71,6 +73,8 @@ def _rough_operations(model: Model, shape: Shape, classes: int) -> Iterator[str]
 def _operations(jaxpr: Any) -> Iterator[str]:
     """Yield the names of a traced function's operations, those of functions it calls included."""
     for equation in jaxpr.eqns:
+        if equation.primitive.name == "custom_jvp_call" and equation.params.get("name") in KNOWN_SMOOTH:
+            continue
         yield equation.primitive.name
         for value in equation.params.values():
             inner = getattr(value, "jaxpr", value)

@@ -1,8 +1,9 @@
 """Statistics and a Newton solver on arrays; nothing here knows about privacy."""
 
 from seedscope.numerics import statistics
-from seedscope.numerics.betting import betting_interval
-from seedscope.numerics.newton import MODELS_TOGETHER, RESIDUAL, LogisticProblem, Solution
+from seedscope.numerics.betting import betting_interval, betting_lower
+from seedscope.numerics.logistic import MODELS_TOGETHER, LogisticProblem
+from seedscope.numerics.newton import RESIDUAL, Solution
 from seedscope.numerics.softmax import SoftmaxProblem, zero_sum_basis
 from seedscope.numerics.statistics import (
     clopper_pearson,
@@ -17,8 +18,10 @@ from seedscope.numerics.statistics import (
 )
 from seedscope.numerics.three_values import three_valued_interval
 from seedscope.numerics.tilted import Spare, TiltLaw, tilted_log_ratios
+from seedscope.numerics.tilted_persons import person_log_ratios
 from seedscope.numerics.tilted_softmax import softmax_log_ratios
 from seedscope.numerics.weighted import WeightedProblem
+from seedscope.numerics.weighted_softmax import WeightedSoftmax
 
 __all__ = [
     "MODELS_TOGETHER",
@@ -29,7 +32,9 @@ __all__ = [
     "Spare",
     "TiltLaw",
     "WeightedProblem",
+    "WeightedSoftmax",
     "betting_interval",
+    "betting_lower",
     "clopper_pearson",
     "confidence_sequence",
     "empirical_bernstein",
@@ -38,6 +43,7 @@ __all__ = [
     "pair_mean_margin",
     "paired_t_test",
     "permutation_test_of_groups",
+    "person_log_ratios",
     "softmax_log_ratios",
     "spearman",
     "statistics",

@@ -17,49 +17,97 @@ PRIOR_MEAN, PRIOR_VARIANCE = 0.1, 0.05  # of values in [0, 1] before any is seen
 TOGETHER = 16  # factors that are multiplied before their logarithm is taken
 SEARCHES = 7  # evaluations of the capital; each end is on its safe side after any number of them
 BLOCK = 1 << 16  # numbers worked on together, to stay in the cache
+HORIZON, GROWTH = 64, 4  # numbers of runs for which a gambler bets who does not know when it ends: 64, 256, …
 
 
 def betting_interval(
-    values: ArrayLike, confidence: float, *, together: int = 1, largest: float = 1.0
+    values: ArrayLike, confidence: float, *, together: ArrayLike = 1, largest: float = 1.0, anytime: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (lower, upper) bounds of the means of independent values in [0, largest]; exact for any number of them.
 
     Args:
         values: [run, ...], runs independent.
         confidence: of each interval, or of all `together` intervals at once.
-        together: among how many intervals the error is shared out.
+        together: among how many intervals the error is shared out; a number for each where shares are not even.
         largest: what no value exceeds.
+        anytime: the number of runs was not fixed before the first was seen; then intervals are wider.
 
     >>> draws = np.random.default_rng(0).beta(1, 9, size=1000)
     >>> lower, upper = betting_interval(draws, 0.95)
     >>> float(lower.round(3)), float(upper.round(3))
     (0.092, 0.108)
 
-    Waudby-Smith & Ramdas 2024, "Estimating means of bounded random variables by betting", for a fixed number of runs.
+    Waudby-Smith & Ramdas 2024, "Estimating means of bounded random variables by betting". Bets are for a fixed number
+    of runs; with `anytime` capital is spread over bets for several numbers, so that no number has to be known.
     """
-    require_probability("confidence", confidence)
-    x = np.asarray(values, float)
-    require(x.ndim > 0 and len(x) > 0, "values must have at least one run.")
+    x = _checked(values, confidence)
     inside = bool(x.size == 0 or (x.min() >= 0 and x.max() <= largest * (1 + 1e-12)))
     require(inside, f"values must be in [0, {largest:g}] and not NaN.")
     flat, shape = np.minimum(x.reshape(len(x), -1) / largest, 1.0), x.shape[1:]
-    goal = float(np.log(2 * together / (1 - confidence)))
+    goals = _goals(together, confidence, flat.shape[1])
     ends = np.empty((2, flat.shape[1]))
-    columns = max(1, BLOCK // len(flat))
-    for start in range(0, flat.shape[1], columns):
-        part = flat[:, start : start + columns]
-        ends[0, start : start + columns] = _lower(part, goal)
-        ends[1, start : start + columns] = 1 - _lower(1 - part, goal, 1 - PRIOR_MEAN)
+    for here in _blocks(*flat.shape):
+        part, goal = flat[:, here], goals[here]
+        ends[0, here] = _lower(part, goal, anytime)
+        ends[1, here] = 1 - _lower(1 - part, goal, anytime, 1 - PRIOR_MEAN)
     lower, upper = (largest * one.reshape(shape) for one in ends)
     return lower[()], upper[()]
 
 
-def _lower(x: np.ndarray, goal: float, prior: float = PRIOR_MEAN) -> np.ndarray:
+def betting_lower(
+    values: ArrayLike, confidence: float, *, together: ArrayLike = 1, anytime: bool = False
+) -> np.ndarray:
+    """Return the lower ends of two-sided intervals for means of at most 1 of values from 0 on, however large.
+
+    Whoever bets on "above" loses by small values only, so that no largest value has to be known.
+
+    Args:
+        values: [run, column], runs independent; each run's may be another quantity of the same mean, if which one is
+            decided by the runs before.
+        confidence, together, anytime: as for `betting_interval`.
+
+    >>> draws = np.random.default_rng(0).exponential(0.1, size=(1000, 1))
+    >>> betting_lower(draws, 0.95).round(3)
+    array([0.094])
+    """
+    x = _checked(values, confidence)
+    require(x.ndim == 2 and not np.isnan(x).any() and x.min(initial=0.0) >= 0, "values must be from 0 on, not NaN.")
+    goals, ends = _goals(together, confidence, x.shape[1]), np.empty(x.shape[1])
+    for here in _blocks(*x.shape):
+        ends[here] = _lower(x[:, here], goals[here], anytime)
+    return ends
+
+
+def _checked(values: ArrayLike, confidence: float) -> np.ndarray:
+    """Return the values as an array that has runs."""
+    require_probability("confidence", confidence)
+    x = np.asarray(values, float)
+    require(x.ndim > 0 and len(x) > 0, "values must have at least one run.")
+    return x
+
+
+def _goals(together: ArrayLike, confidence: float, columns: int) -> np.ndarray:
+    """Return the logarithm [column] of the capital that refutes a mean: half of a column's error is for each side."""
+    return np.broadcast_to(np.log(2 * np.asarray(together, float) / (1 - confidence)).ravel(), (columns,))
+
+
+def _blocks(runs: int, columns: int) -> list[slice]:
+    """Return blocks of columns that stay in the cache."""
+    width = max(1, BLOCK // runs)
+    return [slice(start, start + width) for start in range(0, columns, width)]
+
+
+def _lower(x: np.ndarray, goal: np.ndarray, anytime: bool, prior: float = PRIOR_MEAN) -> np.ndarray:
     """Return the smallest means [column] against which betting on "above" earns less than e^goal, rounded down."""
     bets = _bets(x, goal, prior)
+    shares = _horizons(len(x)) if anytime else {len(x): 1.0}
 
     def beyond(mean: np.ndarray) -> np.ndarray:
-        return _log_capital(x, bets, mean) - goal
+        earned = [
+            np.log(share) + _log_capital(x, bets * np.sqrt(len(x) / runs), mean) for runs, share in shares.items()
+        ]
+        rich: np.ndarray = np.logaddexp.reduce(earned) - goal
+        return rich
 
     low, high = np.zeros(x.shape[1]), np.ones(x.shape[1])
     at_low, at_high = beyond(low), np.full(x.shape[1], -np.inf)
@@ -76,7 +124,19 @@ def _lower(x: np.ndarray, goal: float, prior: float = PRIOR_MEAN) -> np.ndarray:
     return low
 
 
-def _bets(x: np.ndarray, goal: float, prior: float) -> np.ndarray:
+def _horizons(runs: int) -> dict[int, float]:
+    """Return the numbers of runs that bets are for, those near to `runs` only, and each one's share of the capital.
+
+    Shares are those of an endless row, so they do not depend on when it ended; what far bets earned is left out.
+    """
+    found, k = {}, 0
+    while HORIZON * GROWTH**k < runs * GROWTH**1.5:
+        found[HORIZON * GROWTH**k] = 1 / ((k + 1) * (k + 2))
+        k += 1
+    return {number: share for number, share in found.items() if number > runs / GROWTH**2} or {HORIZON: 0.5}
+
+
+def _bets(x: np.ndarray, goal: np.ndarray, prior: float) -> np.ndarray:
     """Return the shares λ_t [run, column], from the values before t."""
     runs = np.arange(1, len(x) + 1)[:, None]
     means = (prior + np.cumsum(x, axis=0)) / (runs + 1)

@@ -1,170 +1,169 @@
-"""Batched Newton for regularised multinomial logistic regression: many tilted objectives on the same rows at once.
+"""Regularised multinomial logistic regression, many tilted objectives at once (`newton`).
 
-Minimises, for each model m, `mean_i −log softmax(W x_i)[y_i] + ½ Σ penalty_j W_kj² + tilt_m·W` in float64. Everything
-happens where the weights of the classes add up to 0 (nothing else changes a probability): tilts are given there, and so
-are the solutions. Steps are Newton's, found by conjugate gradients for all models at once; their preconditioner is the
-inverse Hessian of weights 0, which has one block for all classes. A step that does not lower the gradient is halved
-until the objective falls as much as it should, so that Newton converges from anywhere.
+Minimises, for each model m, `mean_i −log softmax(W x_i)[y_i] + ½ Σ penalty_j W_kj² + tilt_m·W`. Everything happens
+where the weights of the classes add up to 0 (nothing else changes a probability): tilts are given there, and so are the
+solutions. The Hessian's block of two classes is −Σ s_k s_l x xᵀ, and a class's own is minus the sum of its others, so
+with few features all models' Hessians are one matrix product of s_k s_l, for each pair of classes, with the rows' outer
+products; with more, steps are found by conjugate gradients for all models at once. Both in float32 where the penalty
+keeps that harmless: it is the step that is approximate, not the gradient whose size decides when to stop.
 """
 
 from __future__ import annotations
 
 import copy
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from seedscope.core import SeedscopeError
-from seedscope.numerics.newton import ITERATIONS, RESIDUAL, Solution
+from seedscope.numerics.logistic import MODELS_TOGETHER
+from seedscope.numerics.newton import DOUBLE, SINGLE, State, TiltedProblem, upper_places
 
-BLOCK_ELEMENTS = 1 << 19  # models × rows × classes worked on together
-CONJUGATE_STEPS, ENOUGH = 40, 0.05  # what conjugate gradients leave of a gradient, at most
-HALVINGS, FALL = 40, 1e-4  # of a step, until the objective falls by this share of what its slope promises
+BLOCK_ELEMENTS = 1 << 18  # models × classes × rows worked on together: a few MB, to stay in cache
+CONJUGATE_STEPS, ENOUGH = 40, 0.03  # what conjugate gradients leave of a gradient, at most
+DIRECT_DIMENSION, OUTER_BYTES = 64, 256 << 20  # beyond these steps come from conjugate gradients
+WEAK = 1e-4  # of the rows' mean squared norm: with a smaller penalty steps need float64
 
 
-class SoftmaxProblem:
+class SoftmaxProblem(TiltedProblem):
     """Rows (bias column included) and labels 0 … K − 1 on which many tilted objectives are minimised."""
 
-    examples: int
+    name = "multinomial"
     row_width: int
 
     def __init__(self, rows: np.ndarray, labels: np.ndarray, penalty: np.ndarray, classes: int):
         self.rows = np.ascontiguousarray(rows, float)
-        self.targets = np.eye(classes)[np.asarray(labels, int)]  # a row of zeros takes an example out
-        self.penalty, self.classes = np.asarray(penalty, float), classes
+        self.targets = np.eye(classes)[np.asarray(labels, int)]
+        self.penalty, self.classes = np.tile(np.asarray(penalty, float), classes), classes
         self.examples, self.row_width = self.rows.shape
         self.width = classes * self.row_width
         self.basis = zero_sum_basis(classes)
+        self._pairs = np.triu_indices(classes, 1)
+        self._upper, self._unpacked = upper_places(self.row_width)
+        self._signs = _reduced_signs(classes)
+        self._prepare()
 
     @property
     def dimension(self) -> int:
-        """How many weights are free."""
+        """How many weights are free: those of all classes but one."""
         return (self.classes - 1) * self.row_width
 
-    @cached_property
-    def tolerance(self) -> float:
-        """The gradient norm at which a solution is good enough: 1e-6·R/N."""
-        return RESIDUAL * float(np.linalg.norm(self.rows, axis=1).max()) / self.examples
+    @property
+    def together(self) -> int:
+        least = 1 if self._outer is not None else MODELS_TOGETHER
+        return max(least, BLOCK_ELEMENTS // (self.examples * self.classes))
 
     def spread(self, free: np.ndarray) -> np.ndarray:
-        """Return vectors [model, class · weight] from their free coordinates [model, dimension]; lengths stay."""
         parts = free.reshape(len(free), self.classes - 1, self.row_width)
         spread: np.ndarray = np.einsum("kc,mcj->mkj", self.basis, parts).reshape(len(free), self.width)
         return spread
 
-    def minimise(self, tilts: np.ndarray, start: np.ndarray | None = None) -> Solution:
-        """Return the minimiser for each tilt [model, class · weight], begun at `start` (default 0)."""
-        tilts = np.atleast_2d(np.asarray(tilts, float))
-        size = max(1, BLOCK_ELEMENTS // (self.examples * self.classes))
-        parts = [self._minimise_block(tilts[i : i + size], start) for i in range(0, len(tilts), size)]
-        return Solution(np.concatenate([p.weights for p in parts]), np.concatenate([p.residual_norms for p in parts]))
-
     def with_row(self, index: int, row: np.ndarray, label: float) -> SoftmaxProblem:
-        """Return the problem with one row replaced; a row of zeros takes the example out and keeps the divisor."""
         other = copy.copy(self)
         other.rows, other.targets = self.rows.copy(), self.targets.copy()
         other.rows[index], other.targets[index] = row, np.eye(self.classes)[int(label)]
-        for name in ("tolerance", "_inverse"):
-            other.__dict__.pop(name, None)
+        other._prepare()
+        other.__dict__.pop("tolerance", None)
         return other
 
-    def _minimise_block(self, tilts: np.ndarray, start: np.ndarray | None) -> Solution:
-        """Return the minimisers of a block of models; those that have converged leave the iteration."""
-        shape = (len(tilts), self.classes, self.row_width)
-        first = np.zeros(self.width) if start is None else start
-        weights, tilts = np.tile(first, (shape[0], 1)).reshape(shape), tilts.reshape(shape)
-        norms, active, current = np.full(len(tilts), np.inf), np.arange(len(tilts)), weights
-        for _ in range(ITERATIONS):
-            scores = self._scores(current)
-            gradients = self._gradients(current, scores, tilts[active])
-            weights[active], norms[active] = current, np.sqrt((gradients**2).sum((1, 2)))
-            going = ~(norms[active] <= self.tolerance)
-            if not going.any():
-                return Solution(weights.reshape(len(tilts), -1), norms)
-            active, current = active[going], current[going]
-            steps = self._newton_steps(gradients[going], scores[going])
-            current = self._stepped(current, steps, gradients[going], tilts[active])
-        raise SeedscopeError(
-            f"multinomial regression did not converge in {ITERATIONS} Newton steps (gradient norm {norms.max():.2g}, "
-            f"needed {self.tolerance:.2g}); use a larger l2 or scale the features."
-        )
+    def _prepare(self) -> None:
+        """Keep what is multiplied by in every step: copies of the rows, and their outer products where they are few."""
+        self._columns, self._targets = np.ascontiguousarray(self.rows.T), np.ascontiguousarray(self.targets.T)
+        weak = self.penalty.min() < WEAK * np.square(self.rows).sum() / self.examples
+        self._kind = DOUBLE if weak else SINGLE
+        self._quick_rows, self._quick_columns = (one.astype(self._kind) for one in (self.rows, self._columns))
+        fits = self.dimension <= DIRECT_DIMENSION and 8 * self.examples * len(self._upper[0]) <= OUTER_BYTES
+        self._outer = self._quick_rows[:, self._upper[0]] * self._quick_rows[:, self._upper[1]] if fits else None
+        self.careful = not fits
 
-    def _stepped(self, weights: np.ndarray, steps: np.ndarray, gradients: np.ndarray, tilts: np.ndarray) -> np.ndarray:
-        """Return the weights after the steps, each halved until the objective falls enough."""
-        lengths, slopes = np.ones(len(weights)), (gradients * steps).sum((1, 2))
-        before = self._objective(weights, tilts)
-        rounding = 1e-13 * (1 + np.abs(before))
-        for _ in range(HALVINGS):
-            after = self._objective(weights - lengths[:, None, None] * steps, tilts)
-            short = ~(after <= before - FALL * lengths * slopes + rounding)
-            if not short.any():
-                break
-            lengths = np.where(short, lengths / 2, lengths)
-        stepped: np.ndarray = weights - lengths[:, None, None] * steps
-        return stepped
+    def _margins(self, weights: np.ndarray) -> np.ndarray:
+        return self._forward(weights, self._columns)
 
-    def _objective(self, weights: np.ndarray, tilts: np.ndarray) -> np.ndarray:
-        """Return each model's objective."""
-        logits = self._logits(weights)
-        top = logits.max(2)
-        losses = np.log(np.exp(logits - top[..., None]).sum(2)) + top - (logits * self.targets).sum(2)
-        value: np.ndarray = losses.mean(1) + (weights * (self.penalty * weights / 2 + tilts)).sum((1, 2))
-        return value
+    def _forward(self, weights: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return logits [model, class, row]."""
+        flat: np.ndarray = weights.reshape(-1, self.row_width) @ columns
+        return flat.reshape(len(weights), self.classes, self.examples)
 
-    def _logits(self, weights: np.ndarray) -> np.ndarray:
-        """Return logits [model, row, class]."""
-        models = len(weights)
-        logits = self.rows @ weights.reshape(models * self.classes, self.row_width).T
-        return np.ascontiguousarray(logits.reshape(self.examples, models, self.classes).transpose(1, 0, 2))
+    def _back(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return the mean over rows of values [model, class, row] times the row, [model, class · weight]."""
+        back: np.ndarray = values.reshape(-1, self.examples) @ rows
+        back /= self.examples
+        return back.reshape(len(values), self.width)
 
-    def _scores(self, weights: np.ndarray) -> np.ndarray:
-        """Return probabilities [model, row, class]."""
-        logits = self._logits(weights)
-        logits -= logits.max(2, keepdims=True)
-        np.exp(logits, out=logits)
-        logits /= logits.sum(2, keepdims=True)
-        return logits
+    def _residuals(self, margins: np.ndarray) -> np.ndarray:
+        residuals: np.ndarray = _softmax(margins) - self._targets.astype(margins.dtype, copy=False)
+        return residuals
 
-    def _gradients(self, weights: np.ndarray, scores: np.ndarray, tilts: np.ndarray) -> np.ndarray:
-        """Return the objectives' gradients [model, class, weight]."""
-        gradients: np.ndarray = self._back(scores - self.targets) + self.penalty * weights + tilts
-        return gradients
+    @property
+    def _step_precision(self) -> np.dtype[Any]:
+        return self._kind if self._outer is None else DOUBLE
 
-    def _back(self, values: np.ndarray) -> np.ndarray:
-        """Return the mean over rows of values [model, row, class] times the row, [model, class, weight]."""
-        back: np.ndarray = np.matmul(values.transpose(0, 2, 1), self.rows) / self.examples
-        return back
+    def _evaluate(self, weights: np.ndarray, margins: np.ndarray, tilts: np.ndarray) -> State:
+        """Return the state at these weights: gradients [model, class · weight]; its curvatures are the scores."""
+        scores = _softmax(margins)
+        gradients = self._back(scores - self._targets, self.rows) + self.penalty * weights + tilts
+        norms = np.linalg.norm(gradients, axis=1)
+        return State(weights, margins, gradients, scores.astype(self._kind, copy=False), norms, norms)
 
-    def _bent(self, directions: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Return the Hessians times directions."""
-        changes = scores * self._logits(directions)
-        changes -= scores * changes.sum(2, keepdims=True)
-        bent: np.ndarray = self._back(changes) + self.penalty * directions
-        return bent
+    def _newton_steps(self, state: State) -> np.ndarray:
+        """Return the Newton steps [model, class · weight]: from all Hessians, or by conjugate gradients."""
+        if self._outer is None:
+            return self._conjugate_gradients(state)
+        free = state.gradients[:, : self.dimension, None]
+        steps = np.linalg.solve(self._hessians(state.curvatures), free)[..., 0].reshape(len(free), -1, self.row_width)
+        last = -steps.sum(1, keepdims=True)
+        whole: np.ndarray = np.concatenate([steps, last], axis=1).reshape(len(free), self.width)
+        return whole
 
-    def _newton_steps(self, gradients: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Return steps with H·step ≈ gradient, by preconditioned conjugate gradients."""
-        steps, residuals = np.zeros_like(gradients), gradients.copy()
-        directions, fit = np.zeros_like(gradients), np.ones(len(gradients))
-        enough = ENOUGH * np.sqrt((gradients**2).sum((1, 2)))
+    def _hessians(self, scores: np.ndarray) -> np.ndarray:
+        """Return each model's Hessian as it acts on the first K − 1 classes of vectors that add up to 0.
+
+        Its block (k, l) is H_kl − H_kK, as the last class of such a vector is minus the sum of the others.
+        """
+        models, free, width = len(scores), self.classes - 1, self.row_width
+        products = np.empty((models, len(self._pairs[0]), self.examples), self._kind)
+        for place, (one, other) in enumerate(zip(*self._pairs, strict=True)):
+            np.multiply(scores[:, one], scores[:, other], out=products[:, place])
+        packed = (products.reshape(-1, self.examples) @ self._outer).reshape(models, len(self._pairs[0]), -1)
+        blocks = np.matmul(self._signs.astype(self._kind), packed)  # [model, (K − 1)², pair of columns]
+        blocks /= self.examples
+        square = np.take(blocks, self._unpacked, axis=2).reshape(models, free, free, width, width)
+        hessians = np.ascontiguousarray(square.transpose(0, 1, 3, 2, 4)).reshape(models, self.dimension, -1)
+        diagonal = np.arange(self.dimension)
+        hessians[:, diagonal, diagonal] += self.penalty[: self.dimension].astype(self._kind)
+        return hessians
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # an objective without a minimum is stepped along
+    def _conjugate_gradients(self, state: State) -> np.ndarray:
+        """Return steps with H·step ≈ gradient, preconditioned by the inverse Hessian of equal probabilities."""
+        scores, scale, penalty = state.curvatures, state.norms[:, None], self.penalty.astype(self._kind)
+        residuals = (state.gradients / scale).astype(self._kind)
+        steps, directions, fit = np.zeros_like(residuals), np.zeros_like(residuals), np.ones(len(residuals), self._kind)
+        inverse = self._inverse()
         for _ in range(CONJUGATE_STEPS):
-            better = residuals @ self._inverse
-            new_fit = (residuals * better).sum((1, 2))
-            directions = better + (new_fit / fit)[:, None, None] * directions
-            bent = self._bent(directions, scores)
-            lengths = (new_fit / (directions * bent).sum((1, 2)))[:, None, None]
+            better = (residuals.reshape(-1, self.row_width) @ inverse).reshape(residuals.shape)
+            new_fit = np.einsum("mj,mj->m", residuals, better)
+            directions = better + (new_fit / fit)[:, None] * directions
+            bent = self._bent(directions, scores) + penalty * directions
+            lengths = (new_fit / np.einsum("mj,mj->m", directions, bent))[:, None]
             steps += lengths * directions
             residuals -= lengths * bent
             fit = new_fit
-            if (np.sqrt((residuals**2).sum((1, 2))) <= enough).all():
+            if np.linalg.norm(residuals, axis=1).max() < ENOUGH:
                 break
-        return steps
+        unscaled: np.ndarray = steps * scale
+        return unscaled
 
-    @cached_property
+    def _bent(self, directions: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return the losses' Hessians times directions."""
+        changes = self._forward(directions, self._quick_columns)
+        changes *= scores
+        changes -= scores * changes.sum(1, keepdims=True)
+        return self._back(changes, self._quick_rows)
+
     def _inverse(self) -> np.ndarray:
-        """The inverse Hessian at weights 0: there all classes have probability 1/K, and one block serves all."""
-        hessian = self.rows.T @ self.rows / (self.classes * self.examples) + np.diag(self.penalty)
-        return np.linalg.inv(hessian)
+        """Return the inverse Hessian where all classes have probability 1/K: one block serves all."""
+        hessian = self._quick_columns @ self._quick_rows / (self.classes * self.examples)
+        return np.linalg.inv(hessian + np.diag(self.penalty[: self.row_width])).astype(self._kind)
 
 
 def zero_sum_basis(classes: int) -> np.ndarray:
@@ -176,3 +175,25 @@ def zero_sum_basis(classes: int) -> np.ndarray:
     rows = np.tri(classes - 1, classes) - np.diag(np.arange(1.0, classes), 1)[: classes - 1]
     basis: np.ndarray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
     return basis
+
+
+def _reduced_signs(classes: int) -> np.ndarray:
+    """Return how the blocks Σ s_k s_l x xᵀ of all pairs make up H_kl − H_kK, [(K − 1)², pair].
+
+    >>> _reduced_signs(3).astype(int).tolist()  # pairs (0, 1), (0, 2), (1, 2)
+    [[1, 2, 0], [-1, 1, 0], [-1, 0, 1], [1, 0, 2]]
+    """
+    firsts, seconds = np.triu_indices(classes, 1)
+    whole = np.zeros((classes, classes, len(firsts)))
+    for pair, (one, other) in enumerate(zip(firsts, seconds, strict=True)):
+        whole[[one, other], [other, one], pair] = -1
+        whole[[one, other], [one, other], pair] = 1
+    return (whole[:-1, :-1] - whole[:-1, -1:]).reshape((classes - 1) ** 2, -1)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    """Return probabilities [model, class, row]."""
+    scores: np.ndarray = logits - logits.max(1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(1, keepdims=True)
+    return scores

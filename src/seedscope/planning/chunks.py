@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seedscope.core import parse_bytes, require, settled
+from seedscope.core import in_bytes, parse_bytes, require, settled
 from seedscope.mechanisms import Load
 from seedscope.numerics import MODELS_TOGETHER
 
@@ -86,7 +86,7 @@ def models_within(plan: Plan, memory: int | str) -> int:
     room = int(available // each)
     require(
         room >= len(plan.inits),
-        f"memory must be at least {-(-least // 2**20)}MiB for a chunk of one model, got {memory}.",
+        f"memory must be at least {in_bytes(least + 2**20)} for a chunk of one model, got {memory}.",
     )
     return room
 

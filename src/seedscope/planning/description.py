@@ -74,7 +74,7 @@ class Preprocessing:
     norm_bound: float | None
     learned: bool
     also_learned: tuple[str, ...] = ()  # by the encoding, in words
-    spent: tuple[float, float] = (0.0, 0.0)  # (ε, δ) of private scaling
+    spent: tuple[float, float] = (0.0, 0.0)  # (ε, δ) of private preprocessing
     rows_per_person: int = 1
 
     @cached_property

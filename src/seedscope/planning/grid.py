@@ -69,7 +69,8 @@ class Grid:
         others = order[~np.isin(order, self.people)]
         room = f"the data have {examples} training rows"
         if persons is not None:
-            others = _first_of_each(others, persons, persons[list(self.people)])
+            others = first_of_each(others, persons)
+            others = others[~np.isin(persons[others], persons[list(self.people)])]
             room = f"the training rows are of {len(others) + len(self.people)} people"
         most = len(others)
         require(self.neighbours <= most, f"neighbours must be at most {most}, got {self.neighbours}: {room}.")
@@ -87,11 +88,11 @@ class Grid:
         return tuple(sorted({*self.checkpoints, last}))
 
 
-def _first_of_each(rows: np.ndarray, persons: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return of the rows the first of every person who is not known already, in the rows' order."""
+def first_of_each(rows: np.ndarray, persons: np.ndarray) -> np.ndarray:
+    """Return of the rows the first of every person, in the rows' order."""
     _, first = np.unique(persons[rows], return_index=True)
-    one_each = rows[np.sort(first)]
-    return one_each[~np.isin(persons[one_each], known)]
+    one_each: np.ndarray = rows[np.sort(first)]
+    return one_each
 
 
 def _whole_numbers(name: str, values: Any) -> tuple[int, ...]:

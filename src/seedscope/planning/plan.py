@@ -21,11 +21,12 @@ from seedscope.datasets import (
     category_columns,
     default_scaling,
     not_continuous,
+    with_imputation,
 )
 from seedscope.mechanisms import Conditions, Guarantee, Mechanism, Recordable
 from seedscope.planning.chunks import Chunk, ChunkShape, choose_chunk_shape
 from seedscope.planning.description import DataFacts, Description, GridFacts, ModelFacts, Preprocessing
-from seedscope.planning.grid import Grid
+from seedscope.planning.grid import Grid, first_of_each
 from seedscope.planning.identity import fingerprint_of, software_versions
 from seedscope.planning.records import PROBES, SINGULAR, Probed, Records
 from seedscope.training import Job
@@ -82,7 +83,7 @@ class Plan:
     @cached_property
     def rows(self) -> np.ndarray:
         """The scaled training rows, the spare example last, as the trainer wants them."""
-        features = np.concatenate([self.data.base.features, self.data.spare_example.features])
+        features = np.concatenate([self.data.base.unfilled, self.data.spare_example.unfilled])
         return self.fitted_scaling.apply(features).astype(self._float)
 
     @cached_property
@@ -143,8 +144,11 @@ class Plan:
 
     @cached_property
     def lossy(self) -> np.ndarray | None:
-        """The rows whose privacy losses are recorded; None without such records."""
-        return None if self.records.losses_of is None else self._probed(self.records.losses_of).rows
+        """The rows whose privacy losses are recorded, one for each person; None without such records."""
+        if self.records.losses_of is None:
+            return None
+        rows, persons = self._probed(self.records.losses_of).rows, self.data.base.persons
+        return rows if persons is None else first_of_each(rows, persons)
 
     @cached_property
     def probed(self) -> tuple[Probed, ...]:
@@ -239,8 +243,8 @@ class Plan:
                 self.grid.root_seed, asdict(self.shape),
             ),
             preprocessing=Preprocessing(
-                as_read_back(self.scaling.describe()), scaling.norm_bound, scaling.learned, data.learned,
-                scaling.spent, data.rows_per_person,
+                as_read_back(self.scaling.describe()), scaling.norm_bound, scaling.learned,
+                self.conditions.also_learned, scaling.spent, data.rows_per_person,
             ),
             records=self._recorded(),
             versions=software_versions(),
@@ -250,7 +254,7 @@ class Plan:
     def job(self) -> Job:
         """What a worker needs to train any chunk."""
         parts = [one.part for one in self.probed]
-        rows = np.concatenate([part.features for part in parts]) if parts else self.data.features[:0]
+        rows = np.concatenate([part.unfilled for part in parts]) if parts else self.data.features[:0]
         labels = np.concatenate([part.labels for part in parts]) if parts else self.data.labels[:0]
         cargo = self.mechanism.cargo()
         grown = "" if cargo is None else f"-{self.grid.seeds}"  # cargo knows how many seeds there are
@@ -294,8 +298,8 @@ class Plan:
         """Return the job's entries about a scaling that is learned, which every neighbour fits anew."""
         if not self.scaling.learns or self.data.features.ndim > 2:
             return {}
-        watched = None if self.watched is None else self.watched.part.features
-        rows = np.concatenate([self.data.base.features, self.data.spare_example.features])
+        watched = None if self.watched is None else self.watched.part.unfilled
+        rows = np.concatenate([self.data.base.unfilled, self.data.spare_example.unfilled])
         raw = {"raw_rows": rows, "raw_probe_rows": probe_rows, "raw_watched_rows": watched}
         return {"scaling": self.scaling, **raw}
 
@@ -305,7 +309,7 @@ class Plan:
             return {}
         part = self.watched.part
         return {
-            "watched_rows": self.fitted_scaling.apply(part.features).astype(self._float),
+            "watched_rows": self.fitted_scaling.apply(part.unfilled).astype(self._float),
             "watched_labels": part.labels.astype(self._float),
             "norms_every": self.records.norms.steps_between(len(self.data.base), self.mechanism.batch_size),
             "norms_precision": self.records.norms.precision,
@@ -351,7 +355,8 @@ def make_plan(
     ours = getattr(mechanism, "records_weights", True)  # a user's own model needs no JAX
     model = _known_model(model) if ours else model
     grid, records = grid or Grid(), records or Records()
-    plan = Plan(data, mechanism, model, grid, records, scaling or default_scaling(data), ChunkShape(1, 1))
+    scaling = with_imputation(scaling or default_scaling(data), data)
+    plan = Plan(data, mechanism, model, grid, records, scaling, ChunkShape(1, 1))
     _check(plan)
     if getattr(model, "has_one_initial_point", False):
         fixed = plan.inits == ("fixed",)
@@ -393,10 +398,21 @@ def _check(plan: Plan) -> None:
         _check_traces(plan, plan.traced)
     if plan.lossy is not None:
         _require_recordable(plan, "privacy_losses")
-        rows = plan.data.base.persons is None
-        require(rows, "privacy losses are about single rows; the data say that persons have several.", "person")
+        _require_losses_of_persons(plan)
         require(len(plan.lossy) > 0, "losses_of='neighbours' needs Grid(neighbours=…) or people; there are none.")
+    whole = plan.mechanism.takes_masks or not getattr(plan.model, "draws_masks", False)
+    require(whole, f"dropout is for plain SGD, and the mechanism is {plan.mechanism.name}; leave dropout out.")
     plan.mechanism.check(plan.conditions)
+
+
+def _require_losses_of_persons(plan: Plan) -> None:
+    """Raise where the privacy losses of a person with several rows are not known."""
+    if plan.data.base.persons is None:
+        return
+    stepwise = "privacy losses of DP-SGD are about single rows: each of a person's rows is in a batch or not by itself"
+    require(plan.mechanism.last_step == 0, f"{stepwise}; here persons may have several.", "person")
+    two = "privacy losses of a person with several rows are known of two classes"
+    require(plan.data.classes == 2, f"{two}, here are {plan.data.classes}.", "person")
 
 
 def _require_recordable(plan: Plan, what: Recordable) -> None:

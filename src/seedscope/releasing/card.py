@@ -10,7 +10,7 @@ from seedscope.mechanisms import NOT_COVERED
 RANDOM = "Random numbers came from the operating system and were kept nowhere."
 KNOWN = (
     "Counted as public knowledge: the columns' names, ranges and levels, the target's classes, how the file is "
-    "written, and the settings of the training."
+    "written, how many rows there are after those with empty cells are left out, and the settings of the training."
 )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from seedscope.accounting import TradeOff
 
 FORMAT, VERSION = "seedscope-model", 1
+ARRAYS = ("mean", "deviation", "lower", "upper", "fill")  # of a scaling
 WEIGHTS, FACTS, CARD, GRAPH = "model.npz", "model.json", "MODEL_CARD.md", "model.onnx"
 
 
@@ -168,18 +169,21 @@ def _archive(arrays: dict[str, np.ndarray]) -> bytes:
 
 def _scaling_arrays(scaling: FittedScaling) -> dict[str, np.ndarray]:
     """Return the arrays of a scaling, by name."""
-    every = {name: getattr(scaling, name) for name in ("mean", "deviation", "lower", "upper")}
+    every = {name: getattr(scaling, name) for name in ARRAYS}
     return {name: values for name, values in every.items() if values is not None}
 
 
 def _scaling_facts(scaling: FittedScaling) -> dict[str, Any]:
-    """Return a scaling as plain values: (value cut to lower and upper, less mean) / deviation, rows to norm_bound."""
+    """Return a scaling as plain values: (value cut to lower and upper, less mean) / deviation, rows to norm_bound.
+
+    With `fill` an empty cell gets its feature's value first.
+    """
     arrays = {name: values.tolist() for name, values in _scaling_arrays(scaling).items()}
     return {**arrays, "norm_bound": scaling.norm_bound, "learned": scaling.learned, "spent": list(scaling.spent)}
 
 
 def _scaling_from(facts: dict[str, Any]) -> FittedScaling:
     """Return the scaling that was written down."""
-    arrays = {name: np.asarray(facts[name]) for name in ("mean", "deviation", "lower", "upper") if name in facts}
+    arrays: Any = {name: np.asarray(facts[name]) for name in ARRAYS if name in facts}
     epsilon, delta = facts["spent"]
     return FittedScaling(norm_bound=facts["norm_bound"], learned=facts["learned"], spent=(epsilon, delta), **arrays)

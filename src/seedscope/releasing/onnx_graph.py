@@ -61,6 +61,10 @@ def _scaled(scaling: FittedScaling, width: int) -> tuple[dict[str, np.ndarray], 
     """Return the constants and the steps from `features` to `scaled`: cut, centred, divided, rows shortened."""
     constants = {name: np.broadcast_to(getattr(scaling, name), width) for name in ("mean", "deviation")}
     steps, last = [], "features"
+    if scaling.fill is not None:
+        constants |= {"fill": scaling.fill}
+        steps += [("IsNaN", [last], "empty"), ("Where", ["empty", "fill", last], "filled")]
+        last = "filled"
     if scaling.lower is not None and scaling.upper is not None:
         constants |= {"lower": scaling.lower, "upper": scaling.upper}
         steps += [("Max", [last, "lower"], "raised"), ("Min", ["raised", "upper"], "cut")]

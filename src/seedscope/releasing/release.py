@@ -87,7 +87,9 @@ def _joined(parts: list[Part]) -> Part:
     owners = [one.persons for one in parts if one.persons is not None]
     names = ("features", "labels", "ids", "rows")
     arrays: Any = {name: np.concatenate([getattr(one, name) for one in parts]) for name in names}
-    return Part(**arrays, persons=np.concatenate(owners) if owners else None)
+    holes = [one.holes for one in parts if one.holes is not None]
+    more: Any = {name: np.concatenate(found) for name, found in (("persons", owners), ("holes", holes)) if found}
+    return Part(**arrays, **more)
 
 
 def _smoothing(plan: Plan) -> float:
@@ -122,11 +124,11 @@ def _curve(plan: Plan, guarantee: Guarantee) -> TradeOff | None:
 
 def _drawn_scaling(plan: Plan, draws: SystemDraws) -> Any:
     """Return a private scaling whose noise is the operating system's, in whole steps of a grid, exactly distributed."""
-    return plan.scaling.refit(plan.data.base.features, draws.rounded_normals)
+    return plan.scaling.refit(plan.data.base.unfilled, draws.rounded_normals)
 
 
 def _scaled_job(plan: Plan, fitted: Any) -> Job:
     """Return what training needs: all rows scaled, no probes, no seed."""
-    features = np.concatenate([plan.data.base.features, plan.data.spare_example.features])
+    features = np.concatenate([plan.data.base.unfilled, plan.data.spare_example.unfilled])
     rows = fitted.apply(features).astype(plan.mechanism.precision)
     return replace(plan.job, rows=rows, scaling=None, raw_rows=None, root_seed=0)

@@ -35,7 +35,8 @@ def charts(report: Report, level: int = 0) -> dict[str, Any]:
 
     They show themselves in a notebook and can be saved: `charts(report)["people"].save("people.svg")`, or `.png`.
     A chart that the report has no numbers for is left out: `people` needs somebody's exposure, `trade_off` several
-    levels, `attack` a curve, `groups` groups, `privacy` an ε bounded from a side, and a public report has none.
+    levels, `attack` a curve, `exposure` both sides of everybody's, `groups` groups, and a public report has none.
+    `privacy` needs an ε bounded from a side; where exposure has both sides, one that says more than 0.
 
     Args:
         report: as `read_report` returns it.
@@ -64,6 +65,8 @@ def _data(report: Report, level: int) -> dict[str, rows.Rows]:
     people = rows.people_rows(report, level)
     return {
         "people": people,
+        "sided": rows.sided_rows(people),
+        "allowed": rows.allowed_rows(report),
         "bounded": rows.privacy_rows(people),
         "levels": rows.level_rows(report),
         "roc": rows.roc_rows(report),
@@ -79,10 +82,20 @@ def _draw(report: Report, source: drawings.Source, start: dict[str, Any], width:
         "distribution": (drawings.distribution, True),
         "trade_off": (drawings.trade_off, len(report["levels"]) > 1),
         "attack": (drawings.attack, bool(rows.roc_rows(report))),
-        "privacy": (drawings.privacy, _has(report, "epsilon_lower") or _has(report, "epsilon_upper")),
+        "exposure": (drawings.exposure, _has(report, "advantage_lower")),
+        "privacy": (drawings.privacy, _bounded(report)),
         "groups": (drawings.groups, bool(report["groups"])),
     }
     return {name: _styled(draw(report, source), start, width) for name, (draw, possible) in wanted.items() if possible}
+
+
+def _bounded(report: Report) -> bool:
+    """Return whether anybody's ε has a side worth drawing: zeros under one line say nothing beside the exposure."""
+    if not _has(report, "advantage_lower"):
+        return _has(report, "epsilon_lower") or _has(report, "epsilon_upper")
+    return _has(report, "epsilon_estimate") or any(
+        one for columns in report["people"]["levels"] for one in columns["epsilon_lower"]
+    )
 
 
 def _has(report: Report, column: str) -> bool:

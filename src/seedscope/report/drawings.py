@@ -1,4 +1,4 @@
-"""The six drawings of a report: marks and encodings on rows with fixed names (`rows`), colours by parameter.
+"""The seven drawings of a report: marks and encodings on rows with fixed names (`rows`), colours by parameter.
 
 Each takes the report, for the ends of its axes, and `source`, which gives a named data set. On the page the data sets
 `chosen` and `focus` hold the people that the reader has chosen and opened; in a notebook they are empty.
@@ -112,6 +112,26 @@ def attack(report: Report, source: Source) -> Any:
     )
 
 
+def exposure(report: Report, source: Source) -> Any:
+    """Return everybody's exposure to the best possible attack from both sides, most exposed first."""
+    x = alt.X("place:Q").title("People, most exposed first").scale(nice=False, zero=False, padding=8)
+    x = x.axis(tickMinStep=1, format="d", grid=False)
+    title = "Advantage of the best attack (0 none, 1 certain)"
+    lower = alt.Y("advantage_lower:Q").title(title).scale(zero=True)
+    legend = alt.Legend(orient="top", title=None, symbolType="stroke", labelLimit=260)
+    dashes = alt.StrokeDash("limit:N").scale(domain=[rows.ALLOWED], range=[[6, 3]]).legend(legend)
+    allowed = alt.Chart(source("allowed")).transform_filter("datum.level === level").mark_rule(strokeWidth=1.4)
+    base, point = alt.Chart(source("sided")).encode(x), alt.Y("exposure:Q").title(title)
+    return _layers(
+        "For each person, the success of the best possible attack from below and from above.",
+        allowed.encode(alt.Y("advantage:Q"), dashes, color=alt.value(_colour("ink"))),
+        base.encode(lower, alt.Y2("advantage_upper:Q")).mark_rule(color=_colour("neutral"), opacity=0.5, aria=False),
+        base.encode(point, tooltip=_person()).mark_circle(size=14, color=_colour("neutral"), opacity=1, aria=False),
+        alt.Chart(source("chosen")).encode(x, point, tooltip=_person()).mark_circle(size=40, color=_colour("accent")),
+        _ring(alt.Chart(source("focus")).encode(x, point)),
+    )
+
+
 def privacy(report: Report, source: Source) -> Any:
     """Return each audited person's ε between what an attack shows and what is estimated and proved."""
     x = alt.X("place:Q").title("Audited people, most exposed first").scale(nice=False, zero=False, padding=8)
@@ -193,6 +213,8 @@ def _person() -> list[alt.Tooltip]:
     numbers = _numbers(
         disagreement="Disagreement",
         exposure="Exposure",
+        advantage_lower="Exposure at least",
+        advantage_upper="Exposure at most",
         membership="Membership advantage, our attack",
         epsilon_lower="ε at least",
         epsilon_estimate="Own ε",

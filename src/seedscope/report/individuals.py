@@ -20,7 +20,9 @@ COLUMNS = {  # of the table of everyone, beside those of `words.PERSON`
     "part": "train: the models learned from this row. test: they did not.",
     "label": "The true class.",
     "level": "The privacy level; each person has one row for each.",
-    "epsilon": "The level's guaranteed ε; empty where nothing is proved.",
+    "epsilon": "The level's ε, proved or an estimate as epsilon_kind says; empty where nothing is claimed.",
+    "epsilon_kind": "What the level's ε is: proved, or an estimate; empty where nothing is claimed.",
+    "epsilon_tighter": "The same guarantee by a tighter accountant (privacy-loss distribution), for everybody; DP-SGD.",
     "delta": "The level's δ.",
     "predicted": "The class that most re-trained models decide.",
     "disagreement_lower": "The lower end of disagreement's interval, for all people of a part at once.",
@@ -99,6 +101,8 @@ def dictionary_csv(individuals: pd.DataFrame, kinds: Mapping[str, Any]) -> str:
 
 def _base(name: str) -> str:
     """Return the quantity that a column is about: ends of an interval are about the number between them."""
+    if name.startswith("off_by_"):
+        return "reconstruction"
     base = name.removesuffix("_lower").removesuffix("_upper")
     return base if base in ("disagreement", "advantage") else name
 
@@ -108,6 +112,10 @@ def _meaning(name: str) -> str:
     known = {one.name: one.meaning for one in PERSON} | COLUMNS
     if name.startswith("told_"):
         return _told(name.removeprefix("told_"))
+    if name.startswith("off_by_"):
+        return (
+            f"An unbiased guess of {name.removeprefix('off_by_')} of this person is off by at least this, in own units."
+        )
     if name.startswith("rank_"):
         return f"The place in the order of {name.removeprefix('rank_')}, 1 the most exposed; empty if all are alike."
     return f"The group by {name.removeprefix('group_')}." if name.startswith("group_") else known.get(name, "")

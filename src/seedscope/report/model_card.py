@@ -84,6 +84,7 @@ def _privacy(guarantee: Mapping[str, Any], alarms: list[str]) -> list[str]:
         ("ε", f"{words.shown(guarantee['epsilon']['value'])} ({kind})"),
         ("δ", words.shown(guarantee["delta"])),
         ("Protects against", escaped(guarantee["relation"])),
+        ("A person is", "all rows of one person" if guarantee.get("unit") == "person" else "one row of the table"),
         ("By", escaped(guarantee["reason"])),
     ]
     table = "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])

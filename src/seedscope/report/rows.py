@@ -10,6 +10,7 @@ Rows = list[dict[str, Any]]
 
 TRADE_OFF = {"accuracy": "Accuracy", "mean_disagreement": "Disagreement", "attack_advantage": "Attack"}
 MODELS = ["models without them", "models that have them"]  # who decided, by a report's `in_models`
+ALLOWED = "allowed by the guarantee"
 LIMITS = ("proved for everyone", "most that this many seeds can show")
 
 
@@ -26,6 +27,8 @@ def people_rows(report: Report, level: int) -> Rows:
             "disagreement": columns["disagreement"][person],
             "part": people["part"][person],
             "exposure": _exposure(people, columns, person),
+            "advantage_lower": _entry(columns, "advantage_lower", person),
+            "advantage_upper": _entry(columns, "advantage_upper", person),
             "models": _name(MODELS, _entry(columns, "in_models", person)),
             "membership": columns["membership_advantage"][person],
             "epsilon_lower": columns["epsilon_lower"][person],
@@ -47,6 +50,22 @@ def privacy_rows(people: Rows) -> Rows:
     sides = ("epsilon_lower", "epsilon_estimate", "epsilon_upper")
     bounded.sort(key=lambda one: (*(-(one[side] or 0) for side in sides), one["person"]))
     return [{**one, "place": place + 1} for place, one in enumerate(bounded)]
+
+
+def sided_rows(people: Rows) -> Rows:
+    """Return the people whose exposure is known from both sides, most exposed first, with their place in that order."""
+    sided = [one for one in people if one["advantage_lower"] is not None and one["advantage_upper"] is not None]
+    sided.sort(key=lambda one: (-one["exposure"], one["person"]))
+    return [{**one, "place": place + 1} for place, one in enumerate(sided)]
+
+
+def allowed_rows(report: Report) -> Rows:
+    """Return, per level, the largest advantage over anybody that the guarantee allows."""
+    return [
+        {"level": index, "limit": ALLOWED, "advantage": curve["advantage"]["value"]}
+        for index, level in enumerate(report["levels"])
+        if (curve := level.get("trade_off"))
+    ]
 
 
 def level_rows(report: Report) -> Rows:

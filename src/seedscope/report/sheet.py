@@ -10,6 +10,7 @@ from typing import Any
 from seedscope.core import PRIVATE, cannot_write, require, write_together
 from seedscope.report import page, schema
 from seedscope.report.folder import SHEETS_NAME, TABLE_NAME
+from seedscope.report.individuals import safe_cell
 from seedscope.report.words import Show, shown
 
 ARBITRARY = 0.5
@@ -53,6 +54,7 @@ def render_sheet(report: Mapping[str, Any], person: str, rows: list[dict[str, An
     style = page.asset("dossier.css")
     sheet: str = page.environment().get_template("sheet.html.j2").render(
         report=report, person=person, levels=levels, guaranteed=guaranteed,
+        spreads=_spreads(report),
         part="The models learned from this row." if trained else "No model learned from this row: no ε is about it.",
         style=Markup(style), policy=page.content_security_policy([], style),
     )  # fmt: skip
@@ -66,7 +68,24 @@ def _at_level(report: Mapping[str, Any], level: Mapping[str, Any], row: Mapping[
         "reveals": _reveals(level, row),
         "decided": row.get("predicted") if isinstance(row.get("predicted"), str) else "not scored",
         "chance": _chance(report, row),
+        "off_by": _off_by(level, row),
     }
+
+
+def _off_by(level: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, str]:
+    """Return by feature how far off a guess is at least, in its own units; nothing of whom no model learned from."""
+    units = (level.get("reconstruction") or {}).get("own_units")
+    if units is None or row["part"] != "train":
+        return {}
+    anybody = {one["feature"]: one["error"] for one in units["features"]} if units["person"] is None else {}
+    own = {one["feature"]: row.get(safe_cell(f"off_by_{one['feature']}")) for one in units["features"]} | anybody
+    return {name: f"±{shown(error)}" for name, error in own.items() if error is not None and error == error}
+
+
+def _spreads(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return by how much guessing the mean of each feature is off, of the features that any level speaks of."""
+    found = [(level.get("reconstruction") or {}).get("own_units") for level in report["levels"]]
+    return {one["feature"]: f"±{shown(one['spread'])}" for units in found if units for one in units["features"]}
 
 
 def _reveals(level: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:

@@ -53,9 +53,14 @@ PERSON = (
     Quantity(
         "epsilon_statistical",
         "Own ε at most",
-        "This person's privacy loss is at most this, with the stated confidence over the runs drawn.",
+        "This person's privacy loss is at most this, with the stated confidence over the runs drawn; empty where "
+        "that is only what everybody has by the tighter accountant.",
     ),
-    Quantity("epsilon_upper", "ε guaranteed", "Anybody's privacy loss is at most this: a proof, whatever the data."),
+    Quantity(
+        "epsilon_upper",
+        "ε guaranteed",
+        "Anybody's privacy loss is at most this, whatever the data: proved, or an estimate, as epsilon_kind says.",
+    ),
     Quantity(
         "reconstruction",
         "Reconstruction error",

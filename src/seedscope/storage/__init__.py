@@ -2,11 +2,12 @@
 
 from seedscope.storage.archive import Archived, export_store, import_store
 from seedscope.storage.ensemble import Ensemble, note_looks
-from seedscope.storage.folder import FolderStore, open_store, stored_chunk_shape
+from seedscope.storage.folder import FolderStore, open_store
 from seedscope.storage.from_scores import as_scores, log_losses
 from seedscope.storage.kept import Kept, kept_stores, remove_store
 from seedscope.storage.layout import region, variables
 from seedscope.storage.memory import MemoryStore
+from seedscope.storage.plan_file import stored_chunk_shape
 from seedscope.storage.store import Store
 from seedscope.storage.verification import Finding, Verified, verify_store
 

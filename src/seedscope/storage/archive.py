@@ -44,9 +44,10 @@ from seedscope.core import (
 )
 from seedscope.storage.chunk_files import MARKERS, RECORDS
 from seedscope.storage.ensemble import LOOKS
-from seedscope.storage.folder import LOCK, PLAN
+from seedscope.storage.folder import LOCK
 from seedscope.storage.kept import kept_stores
 from seedscope.storage.metadata import LONGEST_JSON, METADATA
+from seedscope.storage.plan_file import PLAN
 from seedscope.storage.signature import LAYOUT
 from seedscope.storage.verification import Verified, verify_store
 

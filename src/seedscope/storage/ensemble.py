@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.core import BASE, DamageError, Relation, SeedscopeError, read_error, require, require_path, write_durably
+from seedscope.core import (
+    BASE,
+    DamageError,
+    Relation,
+    SeedscopeError,
+    last_step,
+    read_error,
+    require,
+    require_path,
+    write_durably,
+)
 from seedscope.datasets import Scaling
 from seedscope.mechanisms import Guarantee, Mechanism, OwnModel
 from seedscope.planning import Description
@@ -180,9 +190,7 @@ class Ensemble:
 
     def base_scores(self, part: str = "test") -> np.ndarray:
         """Return the base data set's final scores on a part: [seed × init, example(, class)]."""
-        scores = self.on(part)["scores"].sel(neighbour=BASE)
-        scores = scores.isel(step=-1) if "step" in scores.dims else scores
-        values = scores.values
+        values: np.ndarray = last_step(self.on(part)["scores"].sel(neighbour=BASE)).values
         return values.reshape(-1, *values.shape[2:])
 
     def accuracy(self, part: str = "test") -> np.ndarray:

@@ -14,8 +14,6 @@ A stored run is a folder:
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import shutil
 import warnings
@@ -30,7 +28,6 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from seedscope.core import (
-    DamageError,
     SeedscopeError,
     SeedscopeWarning,
     disk_error,
@@ -39,27 +36,31 @@ from seedscope.core import (
     synchronise,
     write_durably,
 )
-from seedscope.datasets import scaling_from
-from seedscope.planning import Chunk, ChunkShape, Plan, differences, fingerprint_of
+from seedscope.planning import Chunk, ChunkShape, Plan, fingerprint_of
 from seedscope.planning import environment as environment_here
 from seedscope.storage import layout
 from seedscope.storage.chunk_files import MARKERS, RECORDS, SET_ASIDE, ChunkFiles, checksums, free_name
-from seedscope.storage.markers import Extent, Marker, read_marker
-from seedscope.storage.metadata import METADATA, ForeignMetadataError, array_facts, oversized, read_json
-from seedscope.storage.signature import (
-    CONSOLIDATED,
-    LAYOUT,
-    Signature,
-    metadata_now,
-    read_signature,
-    signature_of,
+from seedscope.storage.markers import Extent, Marker
+from seedscope.storage.metadata import METADATA, read_json
+from seedscope.storage.plan_file import PLAN, check_identity, read_identity, stored_fingerprint
+from seedscope.storage.record_arrays import (
+    consolidate,
+    fit,
+    made,
+    member,
+    open_group,
+    readable_signature,
+    restore,
+    update_attributes,
+    write_coordinate,
 )
+from seedscope.storage.signature import LAYOUT, Signature, signature_of
 from seedscope.training import Arrays, train_chunk
 
 if TYPE_CHECKING:
     import xarray
 
-LOCK, PLAN = "lock", "plan.json"
+LOCK = "lock"
 MOST_CHUNKS = 10_000_000  # of an ensemble that is opened
 AT_ONCE = 16  # files that are brought to the disk together
 
@@ -69,7 +70,7 @@ class FolderStore:
 
     def __init__(self, path: Path, plan: Plan):
         self.path, self.plan = path, plan
-        self.files = ChunkFiles(path, _stored_fingerprint(path) or plan.fingerprint, plan.shape, self._mend, True)
+        self.files = ChunkFiles(path, stored_fingerprint(path) or plan.fingerprint, plan.shape, self._mend, True)
         self._names = [one.name for one in layout.stored_variables(plan)]
         self._axes = {one.name: one.axes for one in layout.stored_variables(plan)}
         self._seconds: list[float] = []
@@ -174,6 +175,8 @@ class FolderStore:
             raise SeedscopeError(
                 f"another run is writing to {self.path}; wait for it or choose another store.", argument="store"
             ) from None
+        except OSError as error:
+            raise disk_error(error, self.path) from error
         try:
             yield
         finally:
@@ -185,22 +188,22 @@ class FolderStore:
         What exists stays; metadata that is damaged or lost is written again from its signature, else from the plan.
         Everything is on the disk before the new signature is, and before any chunk that depends on it.
         """
-        signed = _readable_signature(self.path)
+        signed = readable_signature(self.path)
         if signed is not None:
-            _restore(self.records_path, signed)
-        group = _open_group(self.records_path)
+            restore(self.records_path, signed)
+        group = open_group(self.records_path)
         whole = self._whole_plan(group)
         for variable in layout.stored_variables(whole):
-            self._fit(group, variable)
+            fit(group, variable, self.records_path)
         coordinates = layout.coordinates(whole)
         for name, (axis, values) in coordinates.items():
-            _write_coordinate(group, name, axis, values, self.records_path)
-        _update_attributes(group, layout.attributes(self.plan))
+            write_coordinate(group, name, axis, values, self.records_path)
+        update_attributes(group, layout.attributes(self.plan))
         self._sign(signed, coordinates)
 
     def _sign(self, before: Signature | None, coordinates: Mapping[str, tuple[str, np.ndarray]]) -> None:
         """Bring the metadata to the disk and then its signature, if either is new."""
-        _consolidate(self.records_path)
+        consolidate(self.records_path)
         now = signature_of(self.records_path, coordinates)
         if before is None or now != before:
             files = [self.records_path, *(self.records_path / name for name in now.arrays)]
@@ -214,31 +217,11 @@ class FolderStore:
     def _whole_plan(self, group: Any) -> Plan:
         """Return the plan grown to everything that the store has room for, from a larger grid asked for before."""
         name = "weights" if self.plan.mechanism.records_weights else "losses"
-        kept = _member(group, name)
+        kept = member(group, name)
         seeds, neighbours = (0, 0) if kept is None or kept.ndim != len(self._axes[name]) else kept.shape[:2]
         grid, rows = self.plan.grid, len(self.plan.data.base)
         drawn = min(rows, max(grid.neighbours, neighbours - 1 - len(grid.people)))
         return replace(self.plan, grid=replace(grid, seeds=max(grid.seeds, seeds), neighbours=drawn))
-
-    def _fit(self, group: Any, variable: layout.Variable) -> None:
-        """Create an array, or grow it to the variable's shape; one that was damaged is described anew."""
-        from zarr.codecs import Crc32cCodec, ZstdCodec
-
-        found = _member(group, variable.name)
-        if found is not None and _is_as_planned(found, variable):
-            if found.shape != variable.shape:
-                found.resize(variable.shape)
-            return
-        (self.records_path / variable.name / METADATA).unlink(missing_ok=True)
-        group.create_array(
-            variable.name,
-            shape=variable.shape,
-            chunks=_chunk_beside(group, variable),
-            dtype=variable.dtype,
-            fill_value=float("nan"),
-            dimension_names=variable.axes,
-            compressors=[ZstdCodec(level=1), Crc32cCodec()],
-        )
 
     def _needed(self, chunk: Chunk) -> Extent:
         """Return how much of a chunk the plan's grid has."""
@@ -309,51 +292,16 @@ def open_store(path: str | Path, plan: Plan) -> FolderStore:
         with store.locked():
             _make_markers_folder(store.path)
             _set_strange_aside(store.path)
-            _check_identity(store)
+            check_identity(store.path, plan)
             store.prepare()
     except OSError as error:
         raise disk_error(error, store.path) from error
     return store
 
 
-def _stored_fingerprint(path: Path) -> str | None:
-    """Return the fingerprint that a store's markers bear, None where there is no store yet.
-
-    It is of the plan's text when the store was made; whether the plan is the same is decided by its values.
-    """
-    try:
-        identity = _read_identity(path)
-    except DamagedPlanError:
-        return None  # the plan that is asked for may turn out to be the one
-    return None if identity is None else fingerprint_of(identity)
-
-
-def stored_chunk_shape(path: str | Path) -> ChunkShape | None:
-    """Return the chunk shape that a store was made with, None where there is no store yet."""
-    try:
-        identity = _read_identity(Path(path))
-    except DamagedPlanError as error:
-        return _chunk_shape_of_weights(Path(path), error)
-    return ChunkShape(**identity["chunk"]) if identity else None
-
-
-def _chunk_shape_of_weights(path: Path, error: DamagedPlanError) -> ChunkShape:
-    """Return the chunk shape that a store's weights have, or raise the error where they do not tell."""
-    try:
-        signed = read_signature(path)
-        facts = (
-            signed.facts
-            if signed
-            else {"weights": array_facts("weights", read_json(path / RECORDS / "weights" / METADATA))}
-        )
-        return ChunkShape(*facts["weights"].chunk[:2])
-    except (OSError, ValueError, KeyError):
-        raise error from None
-
-
 def open_files(path: Path) -> ChunkFiles:
     """Return the chunks of the plan whose store this is."""
-    identity = _read_identity(path)
+    identity = read_identity(path)
     if identity is None:
         raise SeedscopeError(f"no ensemble at {path}; name the folder that was given as store.")
     signed = bool(read_json(path / PLAN).get("signed"))
@@ -390,165 +338,21 @@ def _make_markers_folder(path: Path) -> None:
     """
     place = path / MARKERS
     if place.exists() and not place.is_dir():
-        (path / SET_ASIDE).mkdir(exist_ok=True)
+        (path / SET_ASIDE).mkdir(exist_ok=True, mode=0o700)
         place.rename(free_name(path / SET_ASIDE / MARKERS))
-    place.mkdir(exist_ok=True)
+    place.mkdir(exist_ok=True, mode=0o700)
 
 
 def _set_strange_aside(path: Path) -> None:
     """Set aside what stands in the place of the store's own files and is none: a folder, a pipe."""
     for place in (path / PLAN, path / LAYOUT, path / RECORDS / METADATA):
         if place.exists() and not place.is_file():
-            place.rename(free_name(_made(path / SET_ASIDE) / place.name))
+            place.rename(free_name(made(path / SET_ASIDE) / place.name))
 
 
 def _is_ours(name: str) -> bool:
     """Whether a file may stand in a store whose plan is not written yet, because a run was killed before."""
     return name in (LOCK, MARKERS, SET_ASIDE) or name.startswith(f".{PLAN}.")
-
-
-def _check_identity(store: FolderStore) -> None:
-    """Write the plan of a new store, or of one whose plan was damaged; raise if the store's plan is another."""
-    identity = store.plan.identity()
-    try:
-        old = _read_identity(store.path)
-    except DamagedPlanError as error:
-        _require_own_markers(store, error)
-        old = None
-    if old is None:
-        return _write_plan(store, identity)
-    differing = differences(_as_written_now(old, store.plan), identity)
-    more = f" (and {len(differing) - 3} more)" if len(differing) > 3 else ""
-    require(
-        not differing,
-        f"store {store.path} belongs to another plan: {'; '.join(differing[:3])}{more}. Choose another store, or the "
-        "same settings to resume.",
-    )
-    if not read_json(store.path / PLAN).get("signed"):
-        _write_plan(store, old)
-    return None
-
-
-def _write_plan(store: FolderStore, identity: dict[str, Any]) -> None:
-    """Write down what makes the plan itself, and that its store is signed."""
-    plan = {"format": layout.FORMAT, "signed": True, "fingerprint": fingerprint_of(identity), "identity": identity}
-    write_durably(store.path / PLAN, json.dumps(plan, indent=1, allow_nan=False))
-
-
-def _require_own_markers(store: FolderStore, error: DamagedPlanError) -> None:
-    """Raise unless every marker is of the plan that is asked for: then its damaged plan can be written again."""
-    markers = [read_marker(one) for one in sorted((store.path / MARKERS).iterdir())]
-    plans = {one.plan for one in markers if one is not None}
-    if plans - {store.plan.fingerprint} or not (plans or (store.path / LAYOUT).exists()):
-        raise error
-    warnings.warn(
-        f"{store.path / PLAN} was damaged and is written again: {len(markers)} finished chunks bear this very plan's "
-        "fingerprint.",
-        SeedscopeWarning,
-        stacklevel=4,
-    )
-
-
-def _as_written_now(identity: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    """Return a store's identity as this version writes it: the scaling's number, and the data's checksum."""
-    data, scaling = identity.get("data"), identity.get("scaling")
-    if isinstance(data, dict) and data.get("fingerprint") == plan.data.former_fingerprint:
-        identity = identity | {"data": data | {"fingerprint": plan.data.fingerprint}}
-    try:
-        return identity | {"scaling": repr(scaling_from(scaling or ""))}
-    except (KeyError, TypeError, SeedscopeError):  # a scaling of the user's own: its text is all there is
-        return identity
-
-
-class DamagedPlanError(DamageError):
-    """A plan that cannot be read, or that does not have its own checksum."""
-
-
-def _read_identity(path: Path) -> dict[str, Any] | None:
-    """Return the identity of a store's plan, None where there is none."""
-    file = path / PLAN
-    try:
-        plan = read_json(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        impossible = error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
-        raise (disk_error if impossible else read_error)(error, path) from error
-    except ValueError as error:
-        raise _no_plan(file, error) from None
-    try:
-        identity: dict[str, Any] = plan["identity"]
-        known, fingerprint = plan["format"] == layout.FORMAT, fingerprint_of(identity)
-        ChunkShape(**identity["chunk"])
-    except (KeyError, TypeError, RecursionError) as error:
-        raise _no_plan(file, error) from None
-    newer = f"{file} has format {plan['format']!r}, this version reads {layout.FORMAT}; choose another store."
-    require(known or plan.get("fingerprint") != fingerprint, newer, argument="store")
-    if plan.get("fingerprint") != fingerprint:
-        raise DamagedPlanError(
-            f"{file} is damaged: it does not have its own checksum; run the very same training to write it again."
-        )
-    return identity
-
-
-def _no_plan(file: Path, error: Exception) -> SeedscopeError:
-    """Return the sentence for a plan that cannot be read."""
-    return DamagedPlanError(
-        f"{file} is not a plan of Seedscope ({error}); choose another store, or run the very same training to write it "
-        "again.",
-        argument="store",
-    )
-
-
-def _readable_signature(path: Path) -> Signature | None:
-    """Return a store's signature, None where it is absent or damaged: then the plan says what its metadata must be."""
-    try:
-        found = read_signature(path)
-        return found if found and found.facts else None
-    except (DamageError, ForeignMetadataError):
-        return None
-
-
-def _restore(records: Path, signed: Signature) -> None:
-    """Write metadata again that is not what was signed: damage, or a growth that nothing was written into yet."""
-    for name, metadata in {"": signed.group, **signed.arrays}.items():
-        file = records / name / METADATA
-        try:
-            found = read_json(file)
-        except (ValueError, FileNotFoundError):
-            found = None
-        if not name and isinstance(found, dict):
-            found.pop(CONSOLIDATED, None)
-        if found != metadata:
-            if file.exists() and not file.is_file():
-                file.rename(free_name(_made(records.parent / SET_ASIDE) / f"{name}.{METADATA}"))
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(file, json.dumps(metadata))
-    for folder in [one for one in records.iterdir() if one.is_dir() and one.name not in signed.arrays]:
-        shutil.move(folder, free_name(_made(records.parent / SET_ASIDE) / folder.name))
-
-
-def _made(folder: Path) -> Path:
-    """Return a folder after it was made."""
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-def _consolidate(records: Path) -> None:
-    """Write the copy of all metadata that xarray reads first, unless it is there."""
-    import zarr
-
-    group, arrays, copies = metadata_now(records)
-    if copies != arrays or not group:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # consolidation is not in the specification yet
-            zarr.consolidate_metadata(str(records))
-
-
-def _update_attributes(group: Any, attributes: dict[str, Any]) -> None:
-    """Write the attributes of the group, unless it has just these."""
-    if dict(group.attrs) != attributes:
-        group.attrs.put(attributes)
 
 
 def _bring_to_disk(together: Iterable[Sequence[Path]]) -> None:
@@ -558,92 +362,6 @@ def _bring_to_disk(together: Iterable[Sequence[Path]]) -> None:
             list(pool.map(synchronise, paths))
 
 
-def _chunk_beside(group: Any, variable: layout.Variable) -> tuple[int, ...]:
-    """Return the shape of a new array's chunks; along examples as arrays beside it have them, from a smaller grid."""
-    beside = (_member(group, name) for name in ("scores", "losses"))
-    known = {axis: size for one in beside if one is not None
-             for axis, size in zip(one.metadata.dimension_names or (), one.chunks, strict=False)}  # fmt: skip
-    return tuple(
-        known.get(axis, size) if axis == "example" else size
-        for axis, size in zip(variable.axes, variable.chunk, strict=True)
-    )
-
-
-def _open_group(path: Path) -> Any:
-    """Return the group of records, open for writing; one whose metadata is damaged is made anew around its arrays."""
-    import zarr
-
-    try:
-        return zarr.open_group(path, mode="a", use_consolidated=False, zarr_format=3)
-    except OSError:
-        raise
-    except Exception:  # whatever damaged metadata makes Zarr raise
-        (path / "zarr.json").unlink(missing_ok=True)
-        return zarr.open_group(path, mode="a", use_consolidated=False, zarr_format=3)
-
-
-def _member(group: Any, name: str) -> Any:
-    """Return an array of a group, None where it is absent or its metadata is damaged."""
-    try:
-        return group.get(name)
-    except OSError:
-        raise
-    except Exception:  # whatever damaged metadata makes Zarr raise
-        return None
-
-
-def _is_as_planned(array: Any, variable: layout.Variable) -> bool:
-    """Whether an array's metadata is what the variable's would be, apart from the sizes that can grow."""
-    codecs = [type(one).__name__ for one in array.metadata.codecs]
-    kind = (str(array.dtype), array.metadata.dimension_names, codecs)
-    if kind != (variable.dtype, variable.axes, ["BytesCodec", "ZstdCodec", "Crc32cCodec"]):
-        return False
-    axes = zip(variable.axes, array.shape, variable.shape, array.chunks, variable.chunk, strict=True)
-    return all(
-        axis == "example" or (found == planned and (axis in layout.CHUNKED or size == wanted))
-        for axis, size, wanted, found, planned in axes
-    )
-
-
 def _clause(damage: str) -> str:
     """Return what is wrong as a clause that follows the chunk's name."""
     return damage if damage.startswith(("is ", "has ")) else f"is damaged ({damage})"
-
-
-def _write_coordinate(group: Any, name: str, axis: str, values: np.ndarray, records: Path) -> None:
-    """Write a coordinate, unless it has these values already: a run may have been killed before it wrote them."""
-    from zarr.codecs import Crc32cCodec, ZstdCodec
-
-    found, text = _member(group, name), values.dtype.kind == "U"
-    kind = "string" if text else str(values.dtype)
-    readable = not any(oversized(one, None) for one in (records / name / "c").glob("*"))  # a pipe would never end
-    kept = found is not None and readable and _kind(found) == (kind, (axis,))
-    if kept and np.array_equal(_values(found), values):
-        return
-    array = group.create_array(
-        name,
-        shape=values.shape,
-        chunks=(max(1, len(values)),),
-        dtype="string" if text else values.dtype,
-        dimension_names=(axis,),
-        compressors=[ZstdCodec(level=1), Crc32cCodec()],
-        overwrite=True,
-    )
-    if len(values):
-        array[:] = values
-
-
-def _kind(array: Any) -> tuple[str, tuple[str, ...]]:
-    """Return the type and the axes of an array."""
-    found = array.metadata.to_dict()
-    return str(found["data_type"]), tuple(array.metadata.dimension_names or ())
-
-
-def _values(array: Any) -> np.ndarray:
-    """Return the values of a coordinate; something else where a crash left them unreadable."""
-    try:
-        return np.asarray(array[:])
-    except (OSError, MemoryError):
-        raise
-    except Exception:  # whatever a damaged file makes the decoders raise
-        return np.array("unreadable")

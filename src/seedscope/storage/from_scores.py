@@ -38,14 +38,15 @@ class People:
         return np.argsort(self.training, kind="stable")
 
 
-def log_losses(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return −ln of the true class's score [..., example], from the score of class 1 or of every class.
+def log_losses(scores: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
+    """Return −ln of the true class's score [..., example], from the score of class 1 or, beyond two, of every class.
 
-    >>> log_losses(np.array([[0.5, 1.0]]), np.array([0, 1])).round(6).tolist()
+    >>> log_losses(np.array([[0.5, 1.0]]), np.array([0, 1]), classes=2).round(6).tolist()
     [[0.693147, 1e-06]]
+    >>> log_losses(np.array([[0.5, 0.2, 0.3]] * 3), np.array([0, 0, 2]), classes=3).round(3).tolist()
+    [0.693, 0.693, 1.204]
     """
-    many = scores.shape[-1:] != labels.shape
-    true = np.take_along_axis(scores, _aligned(labels, scores), -1)[..., 0] if many else None
+    true = np.take_along_axis(scores, _aligned(labels, scores), -1)[..., 0] if classes > 2 else None
     chance = np.where(labels == 1, scores, 1 - scores) if true is None else true
     losses: np.ndarray = -np.log(np.clip(chance, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
     return losses
@@ -214,14 +215,14 @@ def _assembled(
     order, models = people.order, len(scores)
     axes = ("seed", "neighbour", "init", "example")
     score_axes = axes if scores.ndim == 2 else (*axes, "class")
-    found = scores[:, order]
-    losses = log_losses(found, people.labels[order])
+    found, classes = scores[:, order], 2 if scores.ndim == 2 else scores.shape[-1]
+    losses = log_losses(found, people.labels[order], classes)
     data: dict[str, Any] = {
         "scores": (score_axes, found[:, None, None].astype(np.float32)),
         "losses": (axes, losses[:, None, None].astype(np.float32)),
     }
     if absent is not None:
-        lost = log_losses(absent[:, order], people.labels[order])
+        lost = log_losses(absent[:, order], people.labels[order], classes)
         data["losses_without"] = (("seed", "init", "example"), lost[:, None].astype(np.float32))
     text = _description(scores, people, name, mechanism, relation, source, features).text()
     part = "train" if absent is None else "neighbour"

@@ -13,8 +13,9 @@ from filelock import FileLock, Timeout
 
 from seedscope.core import SeedscopeError, require
 from seedscope.storage.chunk_files import MARKERS, RECORDS
-from seedscope.storage.folder import LOCK, PLAN
+from seedscope.storage.folder import LOCK
 from seedscope.storage.metadata import read_json
+from seedscope.storage.plan_file import PLAN
 
 
 @dataclass(frozen=True)

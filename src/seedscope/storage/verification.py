@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from seedscope.core import DiskError, OutOfMemoryError, SeedscopeError, printable, read_error, require
 from seedscope.planning import Chunk
 from seedscope.storage.chunk_files import MARKERS, RECORDS, SET_ASIDE, ChunkFiles
-from seedscope.storage.folder import LOCK, PLAN, open_files, unfinished
+from seedscope.storage.folder import LOCK, open_files, unfinished
 from seedscope.storage.markers import Marker
+from seedscope.storage.plan_file import PLAN
 from seedscope.storage.signature import LAYOUT
 
 if TYPE_CHECKING:

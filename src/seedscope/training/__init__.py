@@ -14,7 +14,6 @@ from seedscope.training.convex import (
     linear_scores,
     minimiser,
 )
-from seedscope.training.informed import LinearSteps, Suspects, informed_releases
 from seedscope.training.job import Arrays, ChunkTrainer, FiledJob, Job
 from seedscope.training.noise_laws import Noise, NoiseLaw
 from seedscope.training.publishing import published_minimiser
@@ -55,7 +54,6 @@ __all__ = [
     "Job",
     "KnownShares",
     "Linear",
-    "LinearSteps",
     "LinearSurrogate",
     "Momentum",
     "Noise",
@@ -69,7 +67,6 @@ __all__ = [
     "Shuffled",
     "SmoothClipping",
     "Surrogate",
-    "Suspects",
     "SystemDraws",
     "TiltedMinimiser",
     "WarmUp",
@@ -77,7 +74,6 @@ __all__ = [
     "convex_trainer",
     "gammas",
     "generator",
-    "informed_releases",
     "linear_scores",
     "linear_surrogate",
     "minimiser",

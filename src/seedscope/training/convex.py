@@ -18,6 +18,7 @@ from seedscope.numerics import (
     SoftmaxProblem,
     Solution,
     Spare,
+    person_log_ratios,
     softmax_log_ratios,
     tilted_log_ratios,
 )
@@ -44,9 +45,13 @@ class Release(ABC):
         """Return each seed's released weights on one data set, and the norm of the gradient that solving left."""
 
     def log_ratios(
-        self, problem: Problem, weights: np.ndarray, spare: Spare | None, root_seed: int, seeds: np.ndarray
-    ) -> np.ndarray:
-        """Return how much likelier each row makes weights [seed, ..., weight], as logarithms [seed, ..., row]."""
+        self, problem: Problem, weights: np.ndarray, spare: Spare | None, root_seed: int, seeds: np.ndarray,
+        owners: np.ndarray | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Return how much likelier each row makes weights [seed, ..., weight], as logarithms [seed, ..., row].
+
+        With `owners`, whose each row is: how much likelier all rows of its owner make them.
+        """
         raise NotImplementedError
 
 
@@ -111,19 +116,25 @@ class TiltedMinimiser(Release):
         return solution.weights + blur, solution.residual_norms
 
     def log_ratios(
-        self, problem: Problem, weights: np.ndarray, spare: Spare | None, root_seed: int, seeds: np.ndarray
-    ) -> np.ndarray:
+        self, problem: Problem, weights: np.ndarray, spare: Spare | None, root_seed: int, seeds: np.ndarray,
+        owners: np.ndarray | None = None,
+    ) -> np.ndarray:  # fmt: skip
         """Return the ratios of the minimisers before they are blurred: who sees those sees more."""
         if self.blur is not None:
             blurs = problem.spread(self.blur.noise.draw(root_seed, BLUR, seeds, problem.dimension))
             weights = weights - blurs.reshape(len(seeds), *[1] * (weights.ndim - 2), problem.width)
         flat = weights.reshape(-1, problem.width)
-        return self._log_ratios(problem, flat, spare).reshape(*weights.shape[:-1], problem.examples)
+        return self._log_ratios(problem, flat, spare, owners).reshape(*weights.shape[:-1], problem.examples)
 
-    def _log_ratios(self, problem: Problem, weights: np.ndarray, spare: Spare | None) -> np.ndarray:
-        """Return the ratios [model, row] at minimisers [model, weight]."""
+    def _log_ratios(
+        self, problem: Problem, weights: np.ndarray, spare: Spare | None, owners: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the ratios [model, row] at minimisers [model, weight], without the row or all rows of its owner."""
         penalties = problem.examples * self.penalties(problem.rows.shape[1])
         law, scale = self.tilt.law, self.tilt.scale
+        if owners is not None:
+            assert isinstance(problem, LogisticProblem)  # a plan refuses several classes
+            return person_log_ratios(problem.rows, problem.labels, penalties, weights, law, scale, spare, owners)
         if isinstance(problem, LogisticProblem):
             return tilted_log_ratios(problem.rows, problem.labels, penalties, weights, law, scale, spare)
         labels = problem.targets.argmax(1)
@@ -161,7 +172,8 @@ class ConvexTrainer:
     def log_ratios(self, seeds: np.ndarray, weights: np.ndarray, people: np.ndarray) -> np.ndarray:
         """Return people's privacy losses [seed, neighbour, person] at released weights, with and without each."""
         spare = (self.spare, self.spare_label) if self.job.relation == "replace_one" else None
-        found = self.release.log_ratios(self.problem, weights, spare, self.job.noise_seed, seeds)
+        owners = None if self.job.owners is None else self.job.owners[:-1]
+        found = self.release.log_ratios(self.problem, weights, spare, self.job.noise_seed, seeds, owners)
         return found[..., people]
 
     def _problem(self, neighbour: int) -> Problem:

@@ -64,7 +64,7 @@ class Verified:
         logits = problem.rows @ weights.reshape(shape).T  # [row, class]
         pulls = residuals(problem, logits)
         summed = blockwise_sum(pulls, problem.rows) / problem.examples
-        penalised = np.tile(problem.penalty, len(summed)) * weights
+        penalised = problem.penalty * weights
         computed = float(np.linalg.norm(summed.ravel() + penalised + tilt))
         others = float(np.linalg.norm(penalised)) + float(np.linalg.norm(tilt))
         return computed + self._rounding(weights, others, len(summed))

@@ -187,3 +187,23 @@ def test_growth_of_the_variability_ends_at_the_estimate_and_settles() -> None:
     assert growth["smallest"].mean[-1] == pytest.approx(found.smallest.min())
     width = growth["flat"].upper - growth["flat"].lower
     assert width[0] > 3 * width[-2] > width[-1]
+
+
+def test_growth_with_people_averages_over_all_choices_of_them() -> None:
+    weights = np.random.default_rng(0).normal(size=(3, 5, 2))
+    found = intrinsic.sensitivity_growth(weights, draws=4000)
+    largest = [[np.linalg.norm(weights[:, i] - weights[:, j], axis=1).max() for j in range(5)] for i in range(5)]
+    for place, people in enumerate(found["strict"].used):
+        chosen = list(itertools.combinations(range(1, 5), int(people)))
+        strict = np.mean([max(largest[0][i] for i in some) for some in chosen])
+        pairs = np.mean([max(largest[i][j] for i in (0, *some) for j in (0, *some)) for some in chosen])
+        assert found["strict"].mean[place] == pytest.approx(strict)
+        assert found["all_pairs"].mean[place] == pytest.approx(pairs, rel=0.01)
+    assert found["all_pairs"].mean[-1] == intrinsic.empirical_sensitivity(weights).all_pairs
+
+
+def test_one_person_who_moves_the_weights_is_in_many_pairs_and_still_one_person() -> None:
+    weights = np.zeros((3, 21, 1))
+    weights[:, 7] = 1.0  # in 20 of the 210 pairs of data sets, and one of 20 people
+    found = intrinsic.sensitivity_growth(weights)["strict"]
+    assert found.mean[found.used == 10] == pytest.approx(0.5)

@@ -71,6 +71,7 @@ def test_every_planted_bug_is_caught_at_the_stated_confidence(bug: str, noise_mu
     assert "FAILED" in str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_bugs_are_caught_for_every_seed_not_only_some(bug: str) -> None:
     for first in range(0, 16, 2):

@@ -46,6 +46,7 @@ def test_the_share_of_spherical_noise_is_what_drawing_it_gives(law: str, dimensi
     np.testing.assert_allclose(spherical_share(law, margins, dimension), drawn, atol=0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("up", "down"), [(0.0, 0.0), (0.02, 0.0), (0.02, 0.03), (0.3, 0.1)])
 def test_the_interval_of_three_values_covers_however_often_one_looks(up: float, down: float) -> None:
     draw = np.random.default_rng(1).random((400, 1000))
@@ -167,6 +168,7 @@ def test_output_perturbation_is_its_own_stand_in() -> None:
     assert found.ups.sum() + found.downs.sum() == 0
 
 
+@pytest.mark.slow
 def test_training_until_an_error_needs_fewer_models_with_stand_ins_and_says_so() -> None:
     few, many = (adaptive.train_until(DATA, mechanism(2.5), error=0.1, surrogate=one, jobs=1) for one in (True, False))
     assert few.reached

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import combinations, permutations
+from math import comb
 from typing import Any
 
 import mpmath
@@ -355,6 +356,57 @@ class TestGeneralRules:
         for one in (step.with_without, step.without_with):
             assert one.kind == "estimate"
             assert present(one.lower) < float(one) < present(one.upper)
+
+
+class TestSampledStep:
+    """Batches whose updates are normal around those of the others: every mean over tuples is a Gaussian integral."""
+
+    noise, spread, q, dimensions = 1.0, 0.03, 0.02, 30
+
+    def log_mean(self, order: int, drawn: int, moved: np.ndarray, v: np.ndarray) -> float:
+        """Return ln E exp(½ Σ_{i≠j} (u_i − v)·(u_j − v)), u_i normal, the first `drawn` of them moved."""
+        products = np.ones((order, order)) - np.eye(order)
+        narrowed = np.eye(order) - self.spread**2 * products
+        mean = (np.arange(order) < drawn)[:, None] * moved - v
+        tilted = np.linalg.solve(narrowed, products)
+        return float(np.einsum("id,ij,jd->", mean, tilted, mean) - len(v) * np.linalg.slogdet(narrowed)[1]) / 2
+
+    def exact(self, order: int, moved: np.ndarray, v: np.ndarray) -> tuple[float, float]:
+        """Return both directions for updates v [sample, parameter] of the denominator."""
+        drawn = np.arange(order + 1)
+        counts = np.log([float(comb(order, j)) for j in drawn])
+        chances = counts + drawn * np.log(self.q) + (order - drawn) * np.log1p(-self.q)
+        each = [[c + self.log_mean(order, j, moved, one) for j, c in enumerate(chances)] for one in v]
+        outside, inside = (np.mean([self.log_mean(order, 0, moved, one + shift) for one in v]) for shift in (0, moved))
+        both = np.mean(np.logaddexp.reduce(each, axis=1)), (1 - self.q) * outside + self.q * inside
+        return float(both[0]) / (order - 1), float(both[1]) / (order - 1)
+
+    @pytest.mark.parametrize("order", [2, 8, 32, 64])
+    def test_it_is_near_the_exact_bound_up_to_order_64(self, order: int) -> None:
+        draw, moved = np.random.default_rng(order), np.zeros(self.dimensions)
+        moved[0] = 0.25
+        truth = self.exact(order, moved, self.spread * draw.normal(size=(12, self.dimensions)))
+        found = []
+        for seed in range(3):
+            batches = self.spread * draw.normal(size=(100, self.dimensions))
+            found.append(pi.sampled_step_rdp(batches, batches + moved, self.noise, self.q, order, seed=seed))
+        np.testing.assert_allclose(np.mean(found, axis=0), truth, rtol=0.2)
+
+    def test_a_person_who_is_rarely_drawn_counts_where_a_few_batches_would_not_see_them(self) -> None:
+        nobody, person, orders = np.zeros((70, 1)), np.ones((70, 1)), [8, 32, 64]
+        found = pi.sampled_step_rdp(nobody, person, 1.0, 0.002, orders)[0]
+        np.testing.assert_allclose(found, pi.step_rdp(1.0, 1.0, 0.002, np.array(orders)), rtol=0.02)
+        unseen = pi.general_step_rdp(np.zeros((20, 1)), np.zeros((20, 1)), 1.0, 8)  # in none of 20 batches
+        assert unseen == 0 < found[0]
+
+    def test_a_person_who_is_never_drawn_costs_what_batches_differ_by(self) -> None:
+        batches = self.spread * np.random.default_rng(1).normal(size=(30, 3))
+        found = pi.sampled_step_rdp(batches, batches + 5.0, 1.0, 0.0, 4)
+        assert found[0] == pytest.approx(found[1], rel=0.05)
+
+    def test_it_needs_more_batches_than_the_order(self) -> None:
+        with pytest.raises(SeedscopeError, match="order 8 needs at least as many sampled updates, got 7"):
+            pi.sampled_step_rdp(np.zeros((8, 1)), np.ones((8, 1)), 1.0, 0.1, 8)
 
 
 class TestMeaning:

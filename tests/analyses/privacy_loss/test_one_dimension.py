@@ -96,6 +96,7 @@ CASES: dict[str, Callable[[], tuple[np.ndarray, Truth]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_truths_lie_inside_their_intervals_at_their_level(name: str) -> None:
     losses, known = CASES[name]()

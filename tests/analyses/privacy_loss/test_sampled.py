@@ -10,6 +10,7 @@ from scipy.stats import norm
 from seedscope import SeedscopeError
 from seedscope.accounting import gaussian_delta, gaussian_epsilon, trade_off
 from seedscope.analyses.privacy_loss import from_losses
+from seedscope.numerics import betting_interval
 
 MUS = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
 
@@ -41,6 +42,35 @@ def test_all_at_once_is_wider_than_alone_and_holds_everybody() -> None:
     assert np.all(found.advantage_upper >= alone.upper)
     assert np.all((found.advantage_lower <= truth) & (truth <= found.advantage_upper))
     np.testing.assert_allclose(found.mu.value, MUS, atol=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("anytime", [False, True])
+def test_sides_of_all_at_once_hold_for_all_in_as_many_repetitions_as_they_say(anytime: bool) -> None:
+    mus, draw, repetitions = np.array([0.0, 0.05, 0.3, 1.0, 1.0, 2.0]), np.random.default_rng(8), 300
+    truth, missed = 2 * norm.cdf(mus / 2) - 1, 0
+    for _ in range(repetitions):
+        found = from_losses(draw.normal(mus**2 / 2, mus, size=(60, len(mus))), 0.8, anytime=anytime)
+        missed += bool(np.any((found.advantage_lower > truth + 1e-9) | (found.advantage_upper < truth - 1e-9)))
+    assert missed <= 0.2 * repetitions + 3 * np.sqrt(0.2 * 0.8 * repetitions)
+
+
+def test_the_most_exposed_of_many_has_narrower_sides_than_an_even_share_of_the_error() -> None:
+    mus, ratios = np.append(np.full(150, 0.1), 1.0), []
+    for seed in range(9):
+        found = from_losses(gaussian_losses(500, mus, seed))
+        most = -np.expm1(-np.maximum(found.losses[:, -1], 0))
+        even = betting_interval(most, 0.95, together=len(mus))
+        ratios.append((found.advantage_upper[-1] - found.advantage_lower[-1]) / float(even[1] - even[0]))
+    assert np.median(ratios) < 0.95
+
+
+def test_who_stops_when_it_suits_is_wrong_no_more_often_where_sides_hold_at_any_time() -> None:
+    repetitions, truth = 400, 2 * norm.cdf(0.25) - 1
+    losses = np.random.default_rng(9).normal(0.125, 0.5, size=(320, repetitions))  # each column a repetition, μ = ½
+    looks = [from_losses(losses[:runs], 0.8, anytime=True).alone() for runs in (20, 30, 40, 60, 80, 120, 160, 240, 320)]
+    missed = np.any([(one.lower > truth) | (one.upper < truth) for one in looks], axis=0)
+    assert missed.mean() <= 0.2 + 3 * np.sqrt(0.2 * 0.8 / repetitions)
 
 
 def test_epsilon_is_said_only_where_so_many_runs_can() -> None:

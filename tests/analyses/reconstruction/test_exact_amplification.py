@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -12,12 +14,19 @@ rc = ss.reconstruction
 SETTINGS = [(q, noise) for q in (0.001, 0.01, 0.1, 0.5, 0.9) for noise in (0.4, 1.0, 2.5, 10.0)]
 
 
+@cache
+def legendre() -> tuple[np.ndarray, np.ndarray]:
+    """Return the places and weights of the quadrature, which take longer than a setting."""
+    places, weights = np.polynomial.legendre.leggauss(400)
+    return places, weights
+
+
 def brute_force(q: float, noise: float, shift: float) -> float:
     """Return the largest eigenvalue of a step's information over that of the steps that hold the record: by quadrature.
 
     y in the plane is N(0, σ²) or, with chance q, N(z, σ²), z = (shift, 0): information about z itself.
     """
-    points, weights = np.polynomial.legendre.leggauss(400)
+    points, weights = legendre()
     low, high = -12 * noise, shift + 12 * noise
     x, wx = (low + high) / 2 + (high - low) / 2 * points, (high - low) / 2 * weights
     y, wy = 12 * noise * points, 12 * noise * weights
@@ -32,7 +41,7 @@ def brute_force(q: float, noise: float, shift: float) -> float:
         [np.broadcast_to((x[:, None] - shift) / noise**2, held.shape), np.broadcast_to(y / noise**2, held.shape)]
     )
     kernel = np.divide(held**2, whole, out=np.zeros_like(whole), where=whole > 0) * wx[:, None] * wy
-    information = np.einsum("aij,bij,ij->ab", scores, scores, kernel)
+    information = (scores * kernel).reshape(2, -1) @ scores.reshape(2, -1).T
     return float(np.linalg.eigvalsh(information)[-1] / (q / noise**2))
 
 

@@ -3,6 +3,7 @@ candidate, and never above what the guarantee allows."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ import seedscope as ss
 from seedscope.auditing.sensitive import told
 from seedscope.core import SeedscopeError
 from seedscope.datasets import Dataset
-from seedscope.training import LinearSteps, Suspects, informed_releases
 from tests.analyses.reconstruction.test_tilted_information import Law, log_density, with_bias
 
 rc = ss.reconstruction
+
+
+MODELS = (ss.logistic(), ss.mlp(4), ss.mlp((4, 3), "tanh"))
 
 
 def survey(rows: int = 60, seed: int = 0) -> Dataset:
@@ -30,8 +33,9 @@ def survey(rows: int = 60, seed: int = 0) -> Dataset:
     return ss.from_arrays(features, labels, feature_names=names, norm_bound=2.0)
 
 
-def trained(data: Dataset, mechanism: Any, seeds: int, **options: Any) -> ss.Ensemble:
-    return ss.train(data, mechanism, grid=ss.Grid(seeds, **options), records=ss.Records(probes=("test",)), jobs=1)
+def trained(data: Dataset, mechanism: Any, seeds: int, model: Any = None, **options: Any) -> ss.Ensemble:
+    records, grid = ss.Records(probes=("test",)), ss.Grid(seeds, **options)
+    return ss.train(data, mechanism, model=model or ss.logistic(), grid=grid, records=records, jobs=1)
 
 
 # --- candidates -----------------------------------------------------------------------------------------------------
@@ -69,6 +73,17 @@ def test_numbers_and_records_have_the_truth_first_and_others_beside_it() -> None
     np.testing.assert_allclose(numbers.rows[:, :, :4], np.repeat(data.base.features[:, None, :4], 4, axis=1))
     np.testing.assert_allclose(records.rows[:, 0], data.base.features)
     assert np.all(records.prior == 0.2)
+
+
+def test_of_images_the_whole_image_or_its_label_can_be_asked() -> None:
+    draw = np.random.default_rng(0)
+    data = ss.from_arrays(draw.random((30, 4, 4, 1)), np.arange(30) % 3)
+    records, labels = rc.candidates_for(data, "record", count=3), rc.candidates_for(data, "label")
+    assert records.rows.shape == (len(data.base), 3, 4, 4, 1)
+    np.testing.assert_array_equal(records.rows[:, 0], np.asarray(data.base.features, float))
+    assert labels.labels[0].tolist() == [0, 1, 2]
+    with pytest.raises(SeedscopeError, match="unknown sensitive column of images"):
+        rc.candidates_for(data, "x0")
 
 
 @pytest.mark.parametrize(
@@ -155,67 +170,34 @@ def test_no_attack_on_objective_perturbation_beats_the_ceiling(epsilon: float, c
 # --- DP-SGD: runs with the candidate drawn --------------------------------------------------------------------------
 
 
-def slow_release(rows: np.ndarray, labels: np.ndarray, steps: LinearSteps, suspects: Suspects, truth: np.ndarray,
-                 seed: int) -> np.ndarray:  # fmt: skip
-    """One release about one person, row by row, with likelihoods from normal densities."""
-    draw = np.random.default_rng(np.random.SeedSequence(seed).spawn(len(truth))[0])
-    w, logs = np.zeros(rows.shape[1]), np.zeros(suspects.labels.shape[1])
-    q, sigma, norm = steps.sampling_probability, steps.noise_scale, steps.clipping_norm
-
-    def gradient(x: np.ndarray, y: float) -> np.ndarray:
-        g = (1 / (1 + np.exp(-x @ w)) - y) * x
-        clipped: np.ndarray = g / max(1.0, float(np.linalg.norm(g)) / norm)
-        return clipped
-
-    person = suspects.people[0]
-    for _ in range(steps.steps):
-        drawn = draw.random(len(rows)) < q
-        others = sum((gradient(rows[j], labels[j]) for j in np.flatnonzero(drawn) if j != person), np.zeros_like(w))
-        each = [gradient(x, y) for x, y in zip(suspects.rows[0], suspects.labels[0], strict=True)]
-        seen = drawn[person] * each[truth[0, 0]] + sigma * draw.standard_normal((1, len(w)))[0]
-        without = np.exp(-(seen @ seen) / (2 * sigma**2))
-        for k, g in enumerate(each):
-            with_it = np.exp(-((seen - g) @ (seen - g)) / (2 * sigma**2))
-            logs[k] += np.log(((1 - q) * without + q * with_it) / without)
-        w = w - steps.learning_rate * (others + seen) / steps.expected_size
-    return logs
-
-
-def test_likelihoods_of_a_run_are_those_of_mixtures_of_normals() -> None:
-    draw = np.random.default_rng(3)
-    rows, labels = with_bias(draw.normal(size=(12, 2))), (np.arange(12) % 2).astype(float)
-    suspects = Suspects(np.array([4]), with_bias(draw.normal(size=(3, 2)))[None], np.array([[1.0, 0.0, 1.0]]))
-    steps, truth = LinearSteps(0.5, 6, 0.4, 4.8, 0.7, 0.9), np.array([[2]])
-    found = informed_releases(rows, labels, steps, suspects, truth, seed=5)
-    np.testing.assert_allclose(found[0, 0], slow_release(rows, labels, steps, suspects, truth, 5), rtol=1e-9)
-
-
-def test_posterior_is_calibrated_so_that_its_mean_is_the_share_of_right_guesses() -> None:
-    draw = np.random.default_rng(0)
-    rows, labels = with_bias(draw.normal(size=(30, 2))), (np.arange(30) % 2).astype(float)
-    possible = np.repeat(rows[[4]], 2, axis=0)[None]
-    suspects = Suspects(np.array([4]), possible, np.array([[0.0, 1.0]]))
-    truth = draw.integers(0, 2, (600, 1))
-    logs = informed_releases(rows, labels, LinearSteps(0.5, 10, 0.5, 15, 1.0, 1.2), suspects, truth, seed=1)
-    success, lower, upper = rc.posterior_success(logs, [[0.5, 0.5]])
-    right = float((logs[:, 0].argmax(axis=1) == truth[:, 0]).mean())
-    assert right > 0.7
-    assert right == pytest.approx(float(success[0]), abs=0.05)
-    assert lower[0] <= success[0] <= upper[0]
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 6.0])
-def test_no_attack_on_dpsgd_beats_the_ceiling(epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("model", "epsilon"),
+    [(ss.mlp(4), 6.0), *(pytest.param(*one, marks=pytest.mark.slow) for one in product(MODELS, (1.0, 3.0, 12.0)))],
+)
+def test_no_attack_on_dpsgd_beats_the_ceiling(epsilon: float, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seedscope.auditing.sensitive.RELEASES", 60)
     data = survey(60)
     mechanism = ss.DPSGD.calibrated(epsilon, 1e-5, examples=len(data.base), batch_size=15, steps=12)
-    ensemble = trained(data, mechanism, 2)
+    ensemble = trained(data, mechanism, 2, model)
     for column in ("sex", "record"):
         found = told(ensemble, data, column, candidates=3)
         assert found.kind == "statistical"
         assert found.releases == 60
         assert found.beats_ceiling.size == 0
         assert np.all(found.chance <= found.ceiling)
+
+
+@pytest.mark.slow
+def test_large_networks_are_asked_about_fewer_people_and_then_about_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = survey(60)
+    ensemble = trained(data, ss.DPSGD(batch_size=15, steps=2, noise_multiplier=3.0), 2)
+    monkeypatch.setattr("seedscope.auditing.sensitive.RELEASES", 2)
+    steps = 2 * 2 * 3 * (15 + 2 * 2)  # releases, steps, passes, rows and candidates
+    monkeypatch.setattr("seedscope.auditing.sensitive.MOST_OPERATIONS", 3.5 * steps * 11)  # of 5 products, sums, a bias
+    assert len(told(ensemble, data, "sex", candidates=2).people) == 3
+    monkeypatch.setattr("seedscope.auditing.sensitive.MOST_OPERATIONS", 1.0)
+    with pytest.raises(SeedscopeError, match="the network is too large: 2 releases"):
+        told(ensemble, data, "sex")
 
 
 def test_what_has_no_known_law_is_refused() -> None:

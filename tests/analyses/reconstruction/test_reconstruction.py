@@ -18,7 +18,7 @@ from seedscope.accounting import gaussian_delta
 from seedscope.analyses import reconstruction as rc
 from seedscope.core.errors import SeedscopeError
 from seedscope.core.number import Number
-from seedscope.numerics.newton import LogisticProblem
+from seedscope.numerics import LogisticProblem
 from seedscope.numerics.statistics import spearman
 from tests.helpers.present import present
 
@@ -507,3 +507,35 @@ def test_mistakes_in_numbers_are_named(call: Callable[..., Any], message: str) -
 def test_a_box_that_misses_a_record_is_refused(records: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     with pytest.raises(SeedscopeError, match="box must contain"):
         rc.attack_errors(*records, L2, 0.1, 2, np.random.default_rng(0), box=(0, 1))
+
+
+@given(st.floats(1e-3, 20.0))
+def test_the_share_left_by_a_divergence_is_the_best_over_all_steps(epsilon: float) -> None:
+    steps = np.geomspace(1e-6, 1.0, 20_001)
+    best = (steps / np.expm1(epsilon + steps)).max()
+    assert rc.rdp_uncertainty_left(epsilon) == pytest.approx(best, rel=1e-5)
+    assert rc.rdp_uncertainty_left(epsilon) == pytest.approx(-scipy.special.lambertw(-np.exp(-1 - epsilon)).real)
+
+
+def test_no_divergence_leaves_all_and_much_of_it_nothing() -> None:
+    np.testing.assert_array_equal(rc.rdp_uncertainty_left([0.0, 1e4]), [1.0, 0.0])
+    assert rc.rdp_uncertainty_left(1e-14) == pytest.approx(1.0, abs=1e-6)
+    with pytest.raises(SeedscopeError, match="at least 0"):
+        rc.rdp_uncertainty_left(-1.0)
+
+
+@pytest.mark.parametrize("noise", [1.0, 2.0, 5.0, 20.0])
+@pytest.mark.parametrize("spread", [0.3, 1.0, 4.0])
+def test_the_posterior_of_a_clipped_and_noisy_value_keeps_the_share_left(noise: float, spread: float) -> None:
+    """clip(θ, −1, 1) + noise has ε₂ = (2/noise)²; the posterior's mean error for a normal prior is an integral."""
+    theta = np.linspace(-9 * spread, 9 * spread, 2001)
+    seen = np.linspace(-1 - 8 * noise, 1 + 8 * noise, 1001)
+    prior = scipy.stats.norm.pdf(theta, scale=spread)
+    prior /= prior.sum()
+    joint = prior * scipy.stats.norm.pdf(seen[:, None], theta.clip(-1, 1), noise)
+    mean = joint @ theta / joint.sum(axis=1)
+    explained = (mean**2 * joint.sum(axis=1)).sum() / joint.sum()
+    share = 1 - explained / (prior @ theta**2)
+    bound = rc.rdp_uncertainty_left((2 / noise) ** 2)
+    assert bound <= share
+    assert bound >= 0.4 * share or noise < 5  # and says something where the noise is large

@@ -14,7 +14,7 @@ from seedscope.core.errors import SeedscopeError
 from seedscope.datasets import Dataset, FittedScaling, Part, Scaling, default_scaling, from_arrays
 from seedscope.datasets.categories import few_valued
 from seedscope.mechanisms import Mechanism
-from seedscope.mechanisms.base import Conditions
+from seedscope.mechanisms.guarantees import Conditions
 from tests.helpers.small_data import images, table
 
 L2, NOISE = 0.05, 0.01

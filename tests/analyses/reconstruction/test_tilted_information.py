@@ -97,6 +97,7 @@ class Line:
         return rc.tilted_feature_information(rows, self.labels, released, self.penalty, self.law, self.scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["gamma", "gaussian"])
 def test_information_is_the_integral_and_its_interval_covers_it(law: Law) -> None:
     line = Line(law, 0.8)

@@ -27,7 +27,7 @@ from seedscope import (
 )
 from seedscope.core import Relation
 from seedscope.mechanisms import Mechanism
-from seedscope.mechanisms.base import Conditions
+from seedscope.mechanisms.guarantees import Conditions
 from seedscope.models import MLP, Network
 from seedscope.models.base import equinox_network, parameter_count
 from seedscope.models.convolutional import CNN, ConvolutionLayer, StridedLayer
@@ -36,11 +36,13 @@ from seedscope.models.layers import pooled
 from seedscope.models.residual import GroupNorm
 from seedscope.models.smoothness import kinks
 from seedscope.planning.plan import make_plan
-from seedscope.training.dpsgd import train as engine
+from seedscope.training.dpsgd import parts
 from seedscope.training.dpsgd.batches import Parts, draw_batches
+from seedscope.training.dpsgd.block import train_block
 from seedscope.training.dpsgd.leakage import smoothly_clipped_sum, step_information, step_spectral_norms
 from seedscope.training.dpsgd.per_example import clipped_sum, smooth_factors
-from seedscope.training.dpsgd.train import probe_keys, train_dpsgd
+from seedscope.training.dpsgd.sums import probe_keys
+from seedscope.training.dpsgd.train import train_dpsgd
 from seedscope.training.gradient.losses import log_loss
 from seedscope.training.gradient.sgd import initial_parameters
 from tests.helpers.present import present
@@ -268,8 +270,8 @@ def test_recorded_traces_are_sums_over_the_steps_that_used_the_example(
         assert np.all(np.diff(records["fisher_traces"][s, n, 0], axis=0) >= 0)
     plain = train_dpsgd(*arguments, None)["weights"]
     np.testing.assert_allclose(records["weights"], plain, atol=1e-6)
-    monkeypatch.setattr(engine, "LEAST_ROWS", 2)
-    monkeypatch.setattr(engine, "WORKING_SET", 1)
+    monkeypatch.setattr(parts, "LEAST_ROWS", 2)
+    monkeypatch.setattr(parts, "WORKING_SET", 1)
     cut = train_dpsgd(*arguments, None, traced=traced)["fisher_traces"]
     np.testing.assert_allclose(cut, records["fisher_traces"], rtol=1e-3, atol=1e-6)
 
@@ -298,7 +300,7 @@ def test_other_noise_clipping_and_learning_rate_compile_nothing_new() -> None:
         return train_dpsgd(*arguments, traced=np.arange(ROWS))
 
     first = trained(learning_rate=0.7, noise_multiplier=0.8, clipping_norm=CLIPPING)
-    cache: Any = engine.train_block
+    cache: Any = train_block
     compiled = cache._cache_size()
     other = trained(learning_rate=0.1, noise_multiplier=3.0, clipping_norm=2.0)
     assert cache._cache_size() == compiled
@@ -469,6 +471,11 @@ def test_kinks_are_named_by_layer() -> None:
     assert "select_n" in next(kinks(bent, (3,), 2))
     smooth = as_model(lambda key: eqx.nn.MLP(3, "scalar", 4, 1, activation=jnp.tanh, key=key))
     assert list(kinks(smooth, (3,), 2)) == []
+    soft = as_model((lambda key: jnp.zeros(3), lambda weights, rows: jax.nn.softplus(rows) @ weights))
+    assert list(kinks(soft, (3,), 2)) == []
+    for relu in (lambda z: z * (z > 0), lambda z: (z + jnp.sqrt(z * z)) / 2):  # written without a maximum
+        hidden = as_model((lambda key: jnp.zeros(3), lambda weights, rows, relu=relu: relu(rows) @ weights))
+        assert list(kinks(hidden, (3,), 2)) != []
 
 
 # --- the networks ---------------------------------------------------------------------------------------------------

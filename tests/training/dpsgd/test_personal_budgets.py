@@ -69,6 +69,7 @@ def test_what_is_spent_follows_the_filter_written_out(limited: Ensemble) -> None
     assert np.all(spent <= limit)
 
 
+@pytest.mark.slow
 def test_nobodys_accounted_epsilon_exceeds_the_budget_in_a_thousand_runs() -> None:
     many = train(table(), replace(LIMITED, steps=40, personal_budget=2.0), grid=Grid(seeds=1000))
     order, limit = replace(LIMITED, personal_budget=2.0).budget(40)
@@ -165,6 +166,7 @@ def test_a_budget_lowers_the_ceiling_of_every_reconstruction_to_what_its_epsilon
     np.testing.assert_array_less(priors - 1e-9, found)
 
 
+@pytest.mark.slow
 def test_until_a_disagreement_is_known_there_are_no_stand_ins_of_people_who_leave() -> None:
     found = train_until(table(), replace(LIMITED, steps=5), error=0.4, jobs=1)
     assert "spent_divergences" in found.ensemble.dataset

@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from seedscope import DPSGD, Cosine, Grid, Momentum, Records, SeedscopeError, Shuffled, mlp, privacy_loss, train
+from seedscope import (
+    DPSGD,
+    Cosine,
+    Grid,
+    Momentum,
+    Records,
+    SeedscopeError,
+    Shuffled,
+    mlp,
+    privacy_loss,
+    train,
+    train_until,
+)
 from seedscope.analyses.privacy_loss import SampledLoss
 from seedscope.models import logistic, network_of
 from seedscope.planning import make_plan
@@ -99,6 +111,7 @@ def test_a_runs_losses_are_the_sum_over_steps_written_out(model: Any, relation: 
         np.testing.assert_allclose(recorded, total, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_a_replace_one_grid_passes_its_self_test() -> None:
     grid = Grid(seeds=100, relation="replace_one")
     found = privacy_loss.everybody(train(table(), DPSGD(**SETUP), grid=grid, records=RECORDS, jobs=1))
@@ -114,6 +127,7 @@ def test_a_correct_run_passes_and_stays_within_its_curve(changes: dict[str, Any]
     assert len(found.people) == 40
 
 
+@pytest.mark.slow
 def test_a_network_passes_too() -> None:
     assert audited(mlp(4), seeds=100).alarms == ()
 
@@ -152,3 +166,15 @@ def test_a_planted_bug_rings_the_alarm(bug: str, monkeypatch: pytest.MonkeyPatch
 def test_losses_of_other_trainings_are_refused_by_name(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(SeedscopeError, match=words):
         audited(**changes)
+
+
+@pytest.mark.slow
+def test_models_trained_until_enough_is_known_have_sides_that_hold_at_any_time() -> None:
+    records = Records(losses_of="train", probes=("test",))
+    found = train_until(table(), DPSGD(**SETUP), error=0.4, maximum=60, records=records, jobs=1)
+    stopped = privacy_loss.everybody(found.ensemble)
+    losses = found.ensemble.dataset["privacy_losses"].isel(init=-1, neighbour=0).values
+    planned = privacy_loss.from_losses(losses)
+    assert isinstance(stopped, SampledLoss)
+    assert stopped.anytime
+    assert np.all(stopped.advantage_upper >= planned.alone().upper)

@@ -63,6 +63,7 @@ def test_a_stand_in_is_the_recursion_step_by_step(surrogate: StepsSurrogate) -> 
     np.testing.assert_allclose(stood_in, reference + u, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_stand_ins_decide_nearly_always_as_their_runs_do(surrogate: StepsSurrogate, runs: np.ndarray) -> None:
     stand_ins = surrogate.decisions(np.arange(MODELS))
     own = np.mean(stand_ins != runs)
@@ -70,6 +71,7 @@ def test_stand_ins_decide_nearly_always_as_their_runs_do(surrogate: StepsSurroga
     assert own < others / 3
 
 
+@pytest.mark.slow
 def test_known_shares_are_those_of_stand_ins_of_other_seeds(surrogate: StepsSurrogate) -> None:
     seen, known = surrogate.decisions(np.arange(1500)).mean(axis=0), surrogate.shares
     noise = 4.5 * 0.5 / np.sqrt(1500)

@@ -33,16 +33,18 @@ from seedscope import (
 )
 from seedscope.core import Relation
 from seedscope.mechanisms import Mechanism
-from seedscope.mechanisms.base import Conditions
+from seedscope.mechanisms.guarantees import Conditions
 from seedscope.models import Network
 from seedscope.models.base import network_of
 from seedscope.models.convolutional import CNN, ConvolutionLayer
 from seedscope.planning.records import Norms
 from seedscope.training import Sampling, poisson_capacity, sampling
-from seedscope.training.dpsgd import train as engine
+from seedscope.training.dpsgd import parts as cutting
 from seedscope.training.dpsgd.batches import Cutter, Parts, draw_batches
 from seedscope.training.dpsgd.noise import noise_keys, normals_like
-from seedscope.training.dpsgd.train import People, batch_parts, rounded_up, train_dpsgd
+from seedscope.training.dpsgd.norms import People, rounded_up
+from seedscope.training.dpsgd.parts import batch_parts
+from seedscope.training.dpsgd.train import train_dpsgd
 from seedscope.training.gradient.losses import log_loss
 from seedscope.training.gradient.sgd import initial_parameters, train_sgd
 from seedscope.training.schedules import Cosine, Momentum
@@ -223,7 +225,7 @@ def test_how_a_batch_is_cut_into_parts_does_not_matter(
     people = People(rows[:5], labels[:5], 4)
     whole = trained(DPSGD(**SMALL), network, "replace_one", data, people)
     for name, value in settings.items():
-        monkeypatch.setattr(engine, name, value)
+        monkeypatch.setattr(cutting, name, value)
     assert (
         batch_parts(network, DPSGD(**SMALL).private_steps(), (3,), len(SEEDS), len(NEIGHBOURS) * len(INITS), ROWS)
         == parts

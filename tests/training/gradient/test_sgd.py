@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from seedscope import SGD, Grid, Records, Unscaled, logistic, mlp, train
-from seedscope.core import Relation
+from seedscope import DPSGD, SGD, Grid, Records, Unscaled, logistic, mlp, train
+from seedscope.core import Relation, SeedscopeError
 from seedscope.models.base import Network
 from seedscope.models.convolutional import CNN, ConvolutionLayer
-from seedscope.training.gradient.sgd import flat, initial_parameters, observe, train_sgd
+from seedscope.training.gradient import sgd as engine
+from seedscope.training.gradient.sgd import flat, initial_parameters, mask_keys, observe, train_sgd
 from seedscope.training.streams import shuffled_batches
 from tests.helpers.small_data import images, table
 
@@ -259,6 +260,68 @@ def test_a_fixed_start_is_shared_by_all_seeds_and_a_varied_one_by_none() -> None
 def test_another_root_seed_gives_other_models() -> None:
     first, second = (train(table(), SGD_SMALL, grid=Grid(seeds=2, root_seed=root)).weights.values for root in (0, 1))
     assert np.abs(first - second).max() > 1e-2
+
+
+@pytest.mark.optimised  # to the bit
+@pytest.mark.parametrize("inits", [("varied",), INITS])
+def test_seeds_without_neighbours_have_the_bits_of_data_sets_that_lack_nobody(
+    inits: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, labels = (values.astype(np.float32) for values in arrays(2))
+    network = logistic().network(rows.shape[1:], 2)
+    given: Any = (SGD_SMALL, network, "replace_one", 0, SEEDS, np.array([-1]), inits, CHECKPOINTS, rows, labels, None)
+    quick = train_sgd(*given)["weights"]
+    slow = engine.train_block
+
+    def with_nobody(job: Any, parameters: Any, *rest: Any) -> Any:
+        assert rest[3] is None  # what makes it quick
+        nobody = np.full(jax.tree.leaves(parameters)[0].shape[1], -1, np.int32)
+        return slow(job, parameters, *rest[:3], nobody, *rest[4:])
+
+    monkeypatch.setattr(engine, "train_block", with_nobody)
+    np.testing.assert_array_equal(quick, train_sgd(*given)["weights"])
+
+
+def dropping_alone(seed: int, neighbour: int, rows: np.ndarray, labels: np.ndarray, model: Any) -> np.ndarray:
+    """Return the final weights of one model, its masks multiplied in by hand, on a data set that lacks a row."""
+    network = model.network(rows.shape[1:], 2)
+    start = initial_parameters(network.init, 0, np.array([seed]))
+    weights: np.ndarray = np.asarray(flat(jax.tree.map(lambda leaf: leaf[:, None], start)))[0, 0].astype(float)
+    key = mask_keys(0, np.array([seed], np.int32))[0]
+    for step, batch in enumerate(shuffled_batches(0, seed, len(rows) - 1, 5, 10)):
+        drawn = np.asarray(model._masks(jax.random.fold_in(key, step), len(batch) + 1)[0], float)
+        masks = np.where((batch == neighbour)[:, None], drawn[-1], drawn[:-1])  # a mask is its example's own
+        given = np.where(batch == neighbour, len(rows) - 1, batch)
+        (first, bias), (last, shift) = layers_of(weights, rows.shape[1], model, 2)
+        hidden = np.maximum(rows[given] @ first.T + bias, 0)
+        slope = (probabilities(masks * hidden @ last.T + shift) - labels[given][:, None]) / len(batch)
+        back = (slope @ last) * masks * (hidden > 0)
+        parts = ((back.T @ rows[given]).ravel(), back.sum(0), (slope.T @ (masks * hidden)).ravel(), slope.sum(0))
+        weights = weights - 0.7 * np.concatenate(parts)
+    return weights
+
+
+def test_dropout_multiplies_each_example_by_a_mask_of_its_own() -> None:
+    rows, labels = arrays(2)
+    model = mlp(4, dropout=0.4)
+    network = model.network(rows.shape[1:], 2)
+    given = rows.astype(np.float32), labels.astype(np.float32)
+    lacking = np.array([-1, 3, 8])
+    ours = train_sgd(SGD_SMALL, network, "replace_one", 0, SEEDS, lacking, ("varied",), (10,), *given, None)
+    for (i, seed), (j, neighbour) in product(enumerate(SEEDS), enumerate(lacking)):
+        alone = dropping_alone(int(seed), int(neighbour), rows, labels, model)
+        np.testing.assert_allclose(ours["weights"][i, j, 0, 0], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_masks_leave_out_the_share_asked_for_and_keep_the_mean() -> None:
+    masks = np.asarray(mlp(50, dropout=0.2)._masks(jax.random.key(0), 2000)[0])  # type: ignore[attr-defined]
+    assert set(np.unique(masks).round(6)) == {0.0, 1.25}
+    assert abs(np.mean(masks == 0) - 0.2) < 5 * np.sqrt(0.16 / masks.size)
+
+
+def test_dropout_is_refused_where_training_would_not_have_it() -> None:
+    with pytest.raises(SeedscopeError, match="dropout is for plain SGD"):
+        train(table(rows=22), DPSGD(steps=2, batch_size=4), model=mlp(4, dropout=0.2), grid=Grid(seeds=2), jobs=1)
 
 
 @pytest.mark.optimised  # to the bit

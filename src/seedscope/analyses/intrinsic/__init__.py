@@ -93,6 +93,7 @@ from seedscope.analyses.intrinsic.sensitivity import (
     EmpiricalSensitivity,
     empirical_sensitivity,
     extrapolated_sensitivity,
+    sensitivity_growth,
 )
 from seedscope.analyses.intrinsic.spread import (
     ResampledVariability,
@@ -164,6 +165,7 @@ __all__ = [
     "seed_and_data_distances",
     "seed_distances",
     "sensitivity_bound_of",
+    "sensitivity_growth",
     "sgd_sensitivity_bound",
     "sgd_variability_bound",
     "shapiro_wilk",

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.core import require, require_positive, unknown_name
-
-Relation = Literal["replace_one", "add_or_remove"]
-RELATIONS = ("replace_one", "add_or_remove")
+from seedscope.core import RELATIONS, Relation, require, require_positive, unknown_name
 
 
 def sgd_sensitivity_bound(

@@ -20,7 +20,7 @@ from seedscope.analyses.intrinsic.privacy import (
     intrinsic_privacy_from_weights,
 )
 from seedscope.analyses.intrinsic.weight_grid import checked_weights
-from seedscope.core import BASE, Number, SeedscopeError, require, require_type, unknown_name
+from seedscope.core import BASE, Number, SeedscopeError, last_step, require, require_type, unknown_name
 from seedscope.planning import Description
 from seedscope.storage import Ensemble
 
@@ -118,7 +118,7 @@ def _own_logits(ensemble: Ensemble) -> Iterator[np.ndarray]:
     parts = ensemble.texts("example_part")
     require((parts == "neighbour").any(), "this many weights need scores on the neighbours; add them to the records.")
     losses = ensemble.losses.sel(init=_chosen_init(ensemble, None))
-    losses = losses.isel(step=-1) if "step" in losses.dims else losses
+    losses = last_step(losses)
     ordered = _base_first(losses.compute()).transpose("seed", "neighbour", "example").values.astype(float)
     logits = -np.log(np.expm1(np.maximum(ordered, SMALLEST_LOSS)))  # of the true class
     spare = np.flatnonzero(parts == "spare")
@@ -178,6 +178,9 @@ def checkpoints(ensemble: Ensemble) -> Iterator[tuple[str, int, np.ndarray]]:
 def sensitivity_bound_of(description: Description, step: int) -> Number | Refused:
     """Return the proved sensitivity bound after `step` steps of the training described, or why there is none.
 
+    The proof is about two runs on the same features. Where components, ranges or a scaling were fitted on the training
+    rows, a neighbour has other features, so the bound is an *estimate* whose note says what was fitted.
+
     >>> import seedscope as ss
     >>> grid = ss.Grid(seeds=1)
     >>> ensemble = ss.train(ss.load("breast-cancer"), ss.SGD(learning_rate=0.5, batch_size=32, steps=39), grid=grid)
@@ -204,10 +207,17 @@ def sensitivity_bound_of(description: Description, step: int) -> Number | Refuse
         )
     except SeedscopeError as error:
         return Refused(str(error))
-    learned = description.preprocessing.learned
-    if learned:
-        return Number(float(bound), "estimate", note="proved only if the scaling were public")
+    fitted = _fitted_on_rows(description)
+    if fitted:
+        return Number(float(bound), "estimate", note=f"given public preprocessing, and {fitted} came from these rows")
     return Number(float(bound), "proved")
+
+
+def _fitted_on_rows(description: Description) -> str:
+    """Return in words what of the preprocessing depends on the training rows; a neighbour's would be another."""
+    conditions = description.conditions
+    private = ("the noisy scaling",) if any(conditions.spent) else ()
+    return " and ".join((*conditions.learned, *private))
 
 
 def _weights(ensemble: Ensemble) -> Any:

@@ -46,6 +46,15 @@ SENSITIVITIES = ("bound", "strict", "all_pairs", "extrapolated")
 EPSILONS = ("epsilon_bound", "epsilon_strict", "epsilon_all_pairs", "epsilon_all_pairs_classical")
 TESTED_WEIGHTS = 1000  # of large networks, drawn at random
 FORMULAS = {"analytic": gaussian_epsilon, "classical": classical_gaussian_epsilon}
+# A bootstrap knows nothing beyond an extreme of its sample: simulated, none of these keeps its confidence.
+EXTREMES = {
+    "strict": "a maximum over the seeds and people drawn",
+    "all_pairs": "a maximum over the seeds and people drawn",
+    "extrapolated": "a tail fitted to few people",
+    "min": "the least of many weights",
+    "max": "the largest of many weights",
+    "eigen": "the least of all directions",
+}
 
 
 @dataclass(frozen=True)
@@ -61,8 +70,9 @@ class IntrinsicPrivacy(Shown):
 
     `refused` has the reason for each None, by attribute. The `epsilon_…` attributes use the variability named in
     `variability_used`; `epsilon()` gives every other combination. `stability` has the smallest and the largest value of
-    each variability over the data sets of the grid (IP1 Table 6, IP2 Table 5). Intervals resample the seeds, not the
-    people: that of a sensitivity says how far the maximum rests on single seeds. Of `tested_weights` Shapiro–Wilk
+    each variability over the data sets of the grid (IP1 Table 6, IP2 Table 5). Intervals resample the seeds; only the
+    pooled spread and the ε of a bound over it have one, since a bootstrap does not cover the other spreads and the
+    largest distances, which are extremes of a sample: their notes say so. Of `tested_weights` Shapiro–Wilk
     rejects `rejected_weights` as Gaussian over the base's seeds (Bonferroni, 5 % in all); each epsilon's note says so.
     """
 
@@ -162,10 +172,10 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class _Resampled:
-    """A number with its bootstrap values [draw], or one value for all draws."""
+    """A number with its bootstrap values [draw]; None where no interval made of them would cover."""
 
     number: Number
-    draws: np.ndarray
+    draws: np.ndarray | None = None
 
 
 NO_BOUND = Refused("no theoretical bound was given.")
@@ -217,7 +227,7 @@ def intrinsic_privacy_from_weights(
     spread = variability(array)
     people = examples if neighbours_are_random else None
     parts = _Parts(
-        _sensitivities(empirical_sensitivity(array), sensitivity_bound, people, shares, bootstrap.confidence),
+        _sensitivities(empirical_sensitivity(array), sensitivity_bound, people, bootstrap),
         _variabilities(spread, resampled_variability(array, shares), array.shape, bootstrap.confidence),
     )
     found = _assembled(parts, chosen_delta, variability_used, bootstrap.confidence, _stability(spread), array.shape)
@@ -295,25 +305,30 @@ def _assembled(
 
 
 def _sensitivities(
-    found: EmpiricalSensitivity, bound: Number | Refused, people: int | None, shares: np.ndarray, confidence: float
+    found: EmpiricalSensitivity, bound: Number | Refused, people: int | None, bootstrap: Bootstrap
 ) -> dict[str, _Resampled | Refused]:
-    """Return the four sensitivities with their bootstrap values over seeds."""
+    """Return the four sensitivities; a bound is the same in every bootstrap sample."""
+    fixed = bound if isinstance(bound, Refused) else _Resampled(bound, np.full(bootstrap.draws, float(bound)))
     return {
-        "bound": bound if isinstance(bound, Refused) else _Resampled(bound, np.full(len(shares), float(bound))),
-        "strict": _maximum(found.strict_by_seed, shares, confidence),
-        "all_pairs": _maximum(found.all_pairs_by_seed, shares, confidence),
-        "extrapolated": _extrapolated(found, bound, people, shares, confidence),
+        "bound": fixed,
+        "strict": _extreme("strict", found.strict),
+        "all_pairs": _extreme("all_pairs", found.all_pairs),
+        "extrapolated": _extrapolated(found, bound, people, bootstrap.confidence),
     }
 
 
-def _maximum(by_seed: np.ndarray, shares: np.ndarray, confidence: float) -> _Resampled:
-    """Return the largest of the seeds' values, and the largest in each bootstrap sample."""
-    draws = np.where(shares > 0, by_seed, -np.inf).max(axis=1)
-    return _Resampled(_number(float(by_seed.max()), draws, confidence), draws)
+def _extreme(name: str, value: float, note: str = "") -> _Resampled:
+    """Return an estimate without an interval, and why it has none."""
+    return _Resampled(Number(float(value), "estimate", note=_joined(_no_interval(name), note)))
+
+
+def _no_interval(name: str) -> str:
+    """Return why a number has no interval; nothing where it has one."""
+    return f"no interval: {EXTREMES[name]}" if name in EXTREMES else ""
 
 
 def _extrapolated(
-    found: EmpiricalSensitivity, bound: Number | Refused, people: int | None, shares: np.ndarray, confidence: float
+    found: EmpiricalSensitivity, bound: Number | Refused, people: int | None, confidence: float
 ) -> _Resampled | Refused:
     """Return the extrapolation to all people, not above the proved bound."""
     if people is None:
@@ -324,20 +339,20 @@ def _extrapolated(
         return Refused(str(error))
     if isinstance(bound, Number) and bound.kind == "proved" and number.value > bound.value:
         number = Number(bound.value, "estimate", note=f"{number.note}, cut at the proved bound")
-    return _Resampled(number, np.full(len(shares), number.value))
+    return _Resampled(number)
 
 
 def _variabilities(
     spread: Variability, resampled: ResampledVariability, shape: tuple[int, ...], confidence: float
 ) -> dict[str, _Resampled | Refused]:
-    """Return the variabilities with their bootstrap values over seeds."""
+    """Return the variabilities, the pooled one with its bootstrap values over seeds."""
     result: dict[str, _Resampled | Refused] = {
         "flat": _resampled(spread.flat.min(), resampled.flat, confidence),
-        "min": _resampled(spread.smallest.min(), resampled.smallest, confidence),
-        "max": _resampled(spread.largest.max(), resampled.largest, confidence),
+        "min": _extreme("min", spread.smallest.min()),
+        "max": _extreme("max", spread.largest.max()),
     }
     seeds, _, parameters = shape
-    if spread.eigen is None or resampled.eigen is None:
+    if spread.eigen is None:
         return result | {
             "eigen": Refused(
                 f"the smallest eigenvalue of the covariance needs more seeds than parameters, got {seeds} seeds and "
@@ -349,27 +364,26 @@ def _variabilities(
     note = (
         f"low by a factor of about {low:.2g} for uncorrelated weights, since {seeds} seeds are few" if low < 0.8 else ""
     )
-    return result | {"eigen": _resampled(spread.eigen.min(), resampled.eigen, confidence, note)}
+    return result | {"eigen": _extreme("eigen", spread.eigen.min(), note)}
 
 
-def _resampled(value: float, draws: np.ndarray, confidence: float, note: str = "") -> _Resampled:
+def _resampled(value: float, draws: np.ndarray, confidence: float) -> _Resampled:
     """Return the number with its interval and its bootstrap values."""
-    return _Resampled(_number(float(value), draws, confidence, note), draws)
+    return _Resampled(_number(float(value), draws, confidence), draws)
 
 
-def _number(value: float, draws: np.ndarray, confidence: float, note: str = "") -> Number:
+def _number(value: float, draws: np.ndarray, confidence: float) -> Number:
     """Return an estimate with its bootstrap interval, widened to hold the estimate.
 
-    The draws are to the estimate what the estimate is to the truth, so the ends are value²/quantile. For a maximum,
-    whose draws are never above it, and for a minimum, that turns the interval to the side of the truth.
+    The draws are to the estimate what the estimate is to the truth, so the ends are value²/quantile.
     """
     if value == 0 or not np.isfinite(value):
-        return Number(value, "estimate", value, value, confidence, note)
+        return Number(value, "estimate", value, value, confidence)
     tail = (1 - confidence) / 2
     high, low = np.quantile(draws, (1 - tail, tail), method="inverted_cdf")
     with np.errstate(divide="ignore"):
         lower, upper = value * (value / np.array([high, low]))
-    return Number(value, "estimate", min(float(lower), value), max(float(upper), value), confidence, note)
+    return Number(value, "estimate", min(float(lower), value), max(float(upper), value), confidence)
 
 
 def _epsilons(parts: _Parts, delta: float, confidence: float) -> dict[tuple[str, str, str], Number]:
@@ -379,12 +393,18 @@ def _epsilons(parts: _Parts, delta: float, confidence: float) -> dict[tuple[str,
         for name, spread in parts.variabilities.items():
             if isinstance(size, Refused) or isinstance(spread, Refused):
                 continue
-            ratio = _number(
-                float(_ratio(size.number.value, spread.number.value)), _ratio(size.draws, spread.draws), confidence
-            )
+            ratio = _ratio_number(size, spread, confidence, _joined(_no_interval(sensitivity), _no_interval(name)))
             for formula in FORMULAS:
                 result[sensitivity, name, formula] = _epsilon(ratio, formula, delta)
     return result
+
+
+def _ratio_number(size: _Resampled, spread: _Resampled, confidence: float, note: str) -> Number:
+    """Return Δ/σ, with an interval only where both parts have one that covers."""
+    value = float(_ratio(size.number.value, spread.number.value))
+    if size.draws is None or spread.draws is None:
+        return Number(value, "estimate", note=note)
+    return _number(value, _ratio(size.draws, spread.draws), confidence)
 
 
 def _ratio(sensitivity: ArrayLike, noise_scale: ArrayLike) -> np.ndarray:
@@ -395,14 +415,17 @@ def _ratio(sensitivity: ArrayLike, noise_scale: ArrayLike) -> np.ndarray:
 
 
 def _epsilon(ratio: Number, formula: str, delta: float) -> Number:
-    """Return the epsilon of a ratio Δ/σ with its interval: epsilon grows with the ratio."""
-    values = np.array([ratio.value, ratio.lower, ratio.upper], float)
-    finite = np.isfinite(values)
-    epsilon = np.full(3, np.inf)
-    epsilon[finite] = FORMULAS[formula](values[finite], 1.0, delta)
-    value, lower, upper = (float(one) for one in epsilon)
-    note = "classical formula, unproved above 1" if formula == "classical" else ""
-    return Number(value, "estimate", lower, upper, ratio.confidence, note)
+    """Return the epsilon of a ratio Δ/σ with its interval, if it has one: epsilon grows with the ratio."""
+    sides = (ratio.value, ratio.lower, ratio.upper)
+    value, lower, upper = (None if side is None else _epsilon_value(side, formula, delta) for side in sides)
+    assert value is not None  # only the interval may be missing
+    unproved = "classical formula, unproved above 1" if formula == "classical" else ""
+    return Number(value, "estimate", lower, upper, ratio.confidence, _joined(unproved, ratio.note))
+
+
+def _epsilon_value(ratio: float, formula: str, delta: float) -> float:
+    """Return the epsilon of one ratio; infinite where nothing hides the change."""
+    return float(FORMULAS[formula](ratio, 1.0, delta)) if np.isfinite(ratio) else np.inf
 
 
 def _chosen_epsilons(

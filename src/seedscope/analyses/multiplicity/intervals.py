@@ -13,7 +13,7 @@ from seedscope.core import require, require_count, require_positive, require_pro
 from seedscope.numerics import clopper_pearson, confidence_sequence
 
 _COUNTS = 2000  # this many are tried one by one; the error is smooth in them
-_FEW_COUNTS = 40  # of a great many models so few are enough: the error is smoother still
+_FEW_COUNTS = 40  # of a great many models this few are enough: the error is smoother still
 _MANY = 1_000_000
 
 

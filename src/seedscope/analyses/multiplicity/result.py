@@ -24,9 +24,8 @@ from seedscope.analyses.multiplicity.performance import accuracies
 from seedscope.analyses.multiplicity.remedies import Abstention, abstention
 from seedscope.analyses.multiplicity.scores import viable_prediction_range
 from seedscope.analyses.multiplicity.surrogates import StandIns, combined_interval
-from seedscope.core import Number, Shown, ranked_plot, require, require_probability, unknown_name
+from seedscope.core import BASE, Number, Shown, last_step, ranked_plot, require, require_probability, unknown_name
 
-BASE = -1  # the neighbour coordinate of the base D
 TOP_SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)
 LEVELS = (0.75, 0.9, 0.99)
 
@@ -204,9 +203,7 @@ def _from_ensemble(ensemble: Any, init: str | None) -> tuple[np.ndarray, np.ndar
     chosen = init or ("varied" if "varied" in inits else inits[0])
     if chosen not in inits:
         raise unknown_name("init", chosen, inits)
-    scores = data["scores"].isel(init=inits.index(chosen)).sel(neighbour=BASE)
-    if "step" in scores.dims:
-        scores = scores.isel(step=-1)
+    scores = last_step(data["scores"].isel(init=inits.index(chosen)).sel(neighbour=BASE))
     test = np.flatnonzero(data["example_part"].values == "test")
     require(test.size > 0, "this ensemble has no scores of test examples.")
     scores = scores.isel(example=test).transpose("seed", "example", ...)

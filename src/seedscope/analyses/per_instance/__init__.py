@@ -6,6 +6,7 @@
     general_rules               a step of any update rule, such as the mean, from sampled updates
     meaning                     what a divergence means for attacks on the person, and for memorisation
     unlearning                  which deletion requests need no training again
+    fine_tuning                 how many noisy steps without a person stand in for training again
     from_ensemble               all of it for a trained ensemble
 
 Paper: GLA, "Gradients Look Alike: Sensitivity is Often Overestimated in DP-SGD" (Thudi et al. 2024), with the
@@ -23,6 +24,13 @@ from seedscope.analyses.per_instance.composition import (
     step_orders,
 )
 from seedscope.analyses.per_instance.everybody import everybodys_rdp, path_sums
+from seedscope.analyses.per_instance.fine_tuning import (
+    FineTuning,
+    fine_tuning_steps,
+    gradient_contraction,
+    iteration_rdp,
+    spread_rdp,
+)
 from seedscope.analyses.per_instance.from_ensemble import (
     PerInstancePrivacy,
     StepShares,
@@ -33,7 +41,7 @@ from seedscope.analyses.per_instance.from_ensemble import (
     step_shares,
     training_of,
 )
-from seedscope.analyses.per_instance.general_rules import GeneralStep, general_step, general_step_rdp
+from seedscope.analyses.per_instance.general_rules import GeneralStep, general_step, general_step_rdp, sampled_step_rdp
 from seedscope.analyses.per_instance.meaning import (
     epsilon_advantage,
     epsilon_true_positive_rate,
@@ -64,6 +72,7 @@ __all__ = [
     "CutOff",
     "Decision",
     "Divergence",
+    "FineTuning",
     "GeneralStep",
     "PathComposition",
     "PerInstancePrivacy",
@@ -81,9 +90,12 @@ __all__ = [
     "epsilon_true_positive_rate",
     "everybodys_rdp",
     "expected_contributions",
+    "fine_tuning_steps",
     "gaussian_true_positive_rate",
     "general_step",
     "general_step_rdp",
+    "gradient_contraction",
+    "iteration_rdp",
     "membership_advantage",
     "memorisation",
     "orders_needed",
@@ -93,6 +105,8 @@ __all__ = [
     "per_instance_privacy",
     "run_epsilon",
     "runs_needed",
+    "sampled_step_rdp",
+    "spread_rdp",
     "statistical_contributions",
     "step_epsilon",
     "step_epsilon_worst",

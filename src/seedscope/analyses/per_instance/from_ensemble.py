@@ -20,6 +20,7 @@ from seedscope.storage import Ensemble
 
 ORDERS = (1.1, 1.25, 1.5, 1.75, 2.0, 2.2, 2.4, 2.7, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
 HOLDERS_PER_STEP = (3.0, 10.0, 100.0)
+TRAINING_ALONE = "of training alone: preprocessing saw the rows too"
 FEW_RUNS = 100  # below, an estimate is often under what it estimates
 
 
@@ -85,17 +86,35 @@ class PerInstancePrivacy:
         both: np.ndarray = ~np.isnan(self.rdp_with[:, 0]) & ~np.isnan(self.rdp_without[:, 0])
         return both
 
+    @property
+    def epsilon_everybody(self) -> float:
+        """The smallest ε that holds for anybody in any data: what is not below it is nobody's own."""
+        return min(float(self.epsilon_baseline), float(self.epsilon_baseline_pld))
+
+    @property
+    def own_statistical(self) -> np.ndarray:
+        """`epsilon_statistical` where it is a person's own; NaN where it is only what everybody has."""
+        own: np.ndarray = np.where(self.epsilon_statistical < self.epsilon_everybody, self.epsilon_statistical, np.nan)
+        return own
+
     def number(self, place: int) -> Number:
         """Return one watched person's epsilon as a number with its kind; the statistical bound is its `upper`."""
         upper = self.epsilon_statistical[place]
-        note = "; ".join([*([] if self.both_directions[place] else ["one direction only"]), *self.caveats()])
+        note = "; ".join([*([] if self.both_directions[place] else ["one direction only"]), *self._few_runs()])
         if np.isnan(upper):
             return Number(float(self.epsilon[place]), "estimate", note=note)
         value = float(self.epsilon[place])
         return Number(value, "estimate", lower=0.0, upper=float(upper), confidence=self.confidence, note=note)
 
     def caveats(self) -> list[str]:
-        """Return what must be said of the estimates: from few runs they are often below what they estimate."""
+        """Return what must be said of the estimates: of whom one direction is missing, and that runs are few."""
+        lacking, people = int((~self.both_directions).sum()), len(self.people)
+        whom = "" if lacking == people else f" for {lacking:,} of {people:,} people"
+        alone = [self.epsilon_baseline.note] if self.epsilon_baseline.note else []
+        return [*alone, *([f"one direction only{whom}"] if lacking else []), *self._few_runs()]
+
+    def _few_runs(self) -> list[str]:
+        """Return that estimates from few runs are often below what they estimate, where they are few."""
         if self.runs >= FEW_RUNS:
             return []
         return [f"from {self.runs} runs, so often below the true divergence"]
@@ -402,6 +421,8 @@ def _summed_up(
     smaller = np.fmin(by_steps, by_paths)
     rdp = np.fmax(*smaller)
     upper, cut, advantage = of_all("upper").max(axis=0), of_all("epsilon").max(axis=0), of_all("advantage").max(axis=0)
+    before = ensemble.description.preprocessing
+    alone = not (before.learned or before.also_learned or any(before.spent))  # nothing but training knew the rows
     both = ~np.isnan(upper).any(axis=1)
     statistical = np.full(people, np.nan)
     if both.any():
@@ -421,8 +442,8 @@ def _summed_up(
         epsilon=np.minimum(rdp_to_epsilon(rdp, orders, training.delta), min(baseline, pld)),
         epsilon_statistical=np.minimum(statistical, min(baseline, pld)),
         advantage_statistical=advantage,
-        epsilon_baseline=Number(baseline, "proved"),
-        epsilon_baseline_pld=Number(pld, "proved"),
+        epsilon_baseline=Number(baseline, "proved" if alone else "estimate", note="" if alone else TRAINING_ALONE),
+        epsilon_baseline_pld=Number(pld, "proved" if alone else "estimate", note="" if alone else TRAINING_ALONE),
         baseline=training.baseline(orders),
         confidence=confidence,
         runs=dataset.sizes["seed"],

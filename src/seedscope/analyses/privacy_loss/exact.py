@@ -71,6 +71,7 @@ def output_perturbation(
     spare: tuple[ArrayLike, float] | None = None,
     classes: int = 2,
     people: ArrayLike | None = None,
+    owners: ArrayLike | None = None,
     attacker: str = "",
 ) -> ExactLoss:
     """Return everybody's privacy where the minimiser of mean log-loss + (l2/2)‖w‖² is released with Gaussian noise.
@@ -85,6 +86,8 @@ def output_perturbation(
         relation: "add_or_remove" takes the person out (the divisor stays); "replace_one" puts `spare` in their place.
         spare: (row, label).
         people: who they are; default their numbers.
+        owners: whose each row is, where people have several: then all rows of a person go, and people are in the order
+            of their first rows. Two classes only.
 
     >>> rows = np.array([[1.0, 1.0], [0.5, 1.0], [-1.0, 1.0], [-0.2, 1.0]])
     >>> output_perturbation(rows, [1, 1, 0, 0], l2=0.1, noise_scale=1.0).mu.value.round(2)
@@ -94,11 +97,28 @@ def output_perturbation(
     _check(rows, y, l2, noise_scale, norm_bound, relation, spare, classes)
     other = None if spare is None or relation == "add_or_remove" else (np.asarray(spare[0], float), float(spare[1]))
     refits = Refits.of(rows, y, l2, other) if classes == 2 else SoftmaxRefits.of(rows, y, classes, l2, other)
-    moved, left = refits.moves(ENOUGH * noise_scale)
+    if owners is None:
+        moved, left = refits.moves(ENOUGH * noise_scale)
+    else:
+        require(isinstance(refits, Refits), f"persons of several rows are known of two classes, here are {classes}.")
+        assert isinstance(refits, Refits)
+        groups = rows_of_each(np.asarray(owners))
+        moved, left = refits.moves_together(groups)
     ratio, error = moved / noise_scale, left / noise_scale
     gain, low, high = (erf(np.maximum(one, 0.0) / np.sqrt(8)) for one in (ratio, ratio - error, ratio + error))
-    who = np.arange(len(rows)) if people is None else np.asarray(people)
+    who = np.arange(len(moved)) if people is None else np.asarray(people)
     return ExactLoss(who, gain, low, high, "proved", 1.0, relation, attacker, (), ratio, error)
+
+
+def rows_of_each(owners: np.ndarray) -> list[np.ndarray]:
+    """Return everybody's rows, people in the order of their first.
+
+    >>> [one.tolist() for one in rows_of_each(np.array([5, 2, 5]))]
+    [[0, 2], [1]]
+    """
+    order = np.argsort(owners, kind="stable")
+    every = np.split(order, np.flatnonzero(np.diff(owners[order])) + 1)
+    return sorted(every, key=lambda rows: int(rows[0]))
 
 
 def _check(

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from seedscope.accounting import TradeOff
-from seedscope.analyses.privacy_loss.exact import output_perturbation
+from seedscope.analyses.privacy_loss.exact import output_perturbation, rows_of_each
 from seedscope.analyses.privacy_loss.redrawn import REDRAWS, redrawn
 from seedscope.analyses.privacy_loss.result import PrivacyLoss
 from seedscope.analyses.privacy_loss.sampled import SampledLoss, from_losses
-from seedscope.core import BASE, require, require_type
+from seedscope.core import BASE, require, require_type, varied_init
 from seedscope.datasets import Dataset
 from seedscope.storage import Ensemble
 
@@ -30,19 +30,20 @@ def everybody(ensemble: Ensemble, *, data: Dataset | None = None, confidence: fl
         data: what it was trained on; only output perturbation needs it.
         confidence: of the intervals.
 
-    People are places on the ensemble's person axis. Where the preprocessing was learned from the same rows, privately
+    People are places on the ensemble's person axis; of a person with several rows the first stands for all of them, and
+    the attack is on all together. Where models were trained until enough was known (`train_until`), intervals hold
+    whenever that was. Where the preprocessing was learned from the same rows, privately
     or not, all of this is about what happens after it, so an estimate: `attacker` says so. So it does where losses were
     recorded from somebody else's training, whose noise and preprocessing are taken on trust.
     """
     require_type("ensemble", ensemble, Ensemble, "train(data, mechanism) gives one")
-    rows = ensemble.description.preprocessing.rows_per_person
-    require(rows == 1, f"privacy losses are known of single rows, and people have up to {rows} here.")
     if ensemble.mechanism.regression_released:
         return _exact(ensemble, data)
     dataset = ensemble.dataset
-    refusal = ensemble.mechanism.cannot_record("privacy_losses")
+    refusal = ensemble.mechanism.cannot_record("privacy_losses") or _only_of_rows(ensemble)
+    require(not _only_of_rows(ensemble), refusal)
     require("privacy_losses" in dataset, refusal or "no privacy losses were recorded; train with Records(losses_of=…).")
-    losses = dataset["privacy_losses"].isel(init=-1).sel(neighbour=BASE).values
+    losses = varied_init(dataset["privacy_losses"]).sel(neighbour=BASE).values
     guarantee, sums = ensemble.guarantee, ensemble.mechanism.noisy_sums(ensemble.description.data.examples)
     pure = guarantee.epsilon is not None and guarantee.delta == 0
     return from_losses(
@@ -54,6 +55,7 @@ def everybody(ensemble: Ensemble, *, data: Dataset | None = None, confidence: fl
         relation=ensemble.relation,
         kind="estimate" if _learned(ensemble) or _assumed(ensemble) else "statistical",
         attacker=_attacker(ensemble, "model" if sums is None else "steps"),
+        anytime=ensemble.latest is not None,
     )
 
 
@@ -69,7 +71,7 @@ def everybody_redrawn(ensemble: Ensemble, *, redraws: int = REDRAWS, confidence:
     sums = ensemble.mechanism.noisy_sums(examples)
     known = sums is not None and "gradient_norms" in dataset
     require(known, "no gradient norms were recorded; train DPSGD with Records(norms=Norms(…)).")
-    refusal = ensemble.mechanism.cannot_record("privacy_losses")
+    refusal = ensemble.mechanism.cannot_record("privacy_losses") or _only_of_rows(ensemble)
     require(not refusal, refusal)
     require(ensemble.relation == "add_or_remove", "losses are redrawn for add_or_remove, the grid is replace_one.")
     assert sums is not None
@@ -77,7 +79,7 @@ def everybody_redrawn(ensemble: Ensemble, *, redraws: int = REDRAWS, confidence:
     require(flat, "redrawing reads norms as flatly clipped, the mechanism clips smoothly.")
     states = dataset["norm_step"].values
     before_last = states < sums.steps
-    recorded = dataset["gradient_norms"].isel(init=-1).sel(neighbour=BASE).values[:, before_last]
+    recorded = varied_init(dataset["gradient_norms"]).sel(neighbour=BASE).values[:, before_last]
     every = int(states[1] - states[0]) if before_last.sum() > 1 else sums.steps
     steps = np.minimum(np.repeat(np.arange(before_last.sum()), every), before_last.sum() - 1)[: sums.steps]
     return redrawn(
@@ -91,6 +93,13 @@ def everybody_redrawn(ensemble: Ensemble, *, redraws: int = REDRAWS, confidence:
         relation=ensemble.relation,
         attacker=f"{_attacker(ensemble, 'steps')}; noise drawn anew along the gradients of {len(recorded)} runs",
     )
+
+
+def _only_of_rows(ensemble: Ensemble) -> str:
+    """Return why losses recorded step by step are not those of a person with several rows; empty where they are."""
+    rows = ensemble.description.preprocessing.rows_per_person
+    several = f"privacy losses of DP-SGD are about single rows, and people have up to {rows} here."
+    return several if rows > 1 and ensemble.mechanism.last_step > 0 else ""
 
 
 def claimed_curve(ensemble: Ensemble) -> TradeOff | None:
@@ -108,7 +117,8 @@ def _exact(ensemble: Ensemble, data: Dataset | None) -> PrivacyLoss:
     found = ensemble.mechanism.noisy_minimum(ensemble.description.conditions)
     assert found is not None  # it says that it releases one
     require(found.noise_scale > 0, "output perturbation without noise hides nobody: every attack succeeds.")
-    rows, spare = (_with_bias(scaling.apply(one)) for one in (data.base.features, data.spare_example.features))
+    rows, spare = (_with_bias(scaling.apply(one)) for one in (data.base.unfilled, data.spare_example.unfilled))
+    owners = data.base.persons
     exact = output_perturbation(
         rows,
         data.base.labels,
@@ -117,7 +127,8 @@ def _exact(ensemble: Ensemble, data: Dataset | None) -> PrivacyLoss:
         relation=ensemble.relation,
         spare=(spare[0], float(data.spare_example.labels[0])),
         classes=data.classes,
-        people=_places(data),
+        people=_places(data) if owners is None else _places(data)[[rows[0] for rows in rows_of_each(owners)]],
+        owners=owners,
         attacker=_attacker(ensemble, "model"),
     )
     return replace(exact, kind="estimate" if _learned(ensemble) else "proved")

@@ -2,11 +2,15 @@
 
 With L drawn under P: `advantage = E(1 − e^−L)₊`, `δ(ε) = E(1 − e^(ε−L))₊`; accusing where L > t, the true-positive rate
 is `P(L > t)` and the false-positive rate `E e^−L 1(L > t)`. Each is a mean of values in [0, 1] (or [0, e^−t]).
+
+`E e^−L` is 1 (never more), so the advantage is `½E|1 − e^−L|` too, of which large values have no bound; from below none
+is needed, and where most losses are small that mean has a quarter of the variance.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -15,12 +19,16 @@ from numpy.typing import ArrayLike
 from seedscope.accounting import TradeOff
 from seedscope.analyses.privacy_loss.result import PrivacyLoss, Sides
 from seedscope.core import Kind, Number, Relation, require, require_numbers, require_probability
-from seedscope.numerics import betting_interval
+from seedscope.numerics import betting_interval, betting_lower
 
 ALARM = 0.999  # the confidence of what rings an alarm
 LEAST_RUNS = 20
 THRESHOLDS = np.array([-1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])  # chosen beforehand
 EPSILONS = np.concatenate([np.linspace(0, 4, 41), np.arange(4.5, 20.1, 0.5)])  # among which ε at δ is looked for
+PILOT = 0.1  # the share of runs that says among whom the most exposed person is
+CLEARLY = 1.5  # how many times less a quantity must vary to be preferred
+COLUMNS = 1024  # people whose sides are worked on together
+CAP_RUNS = 1000  # for which the self-test's cap is chosen where the number of runs was not fixed beforehand
 CAPS = np.log([1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 40.0, 80.0])  # of e^−L in the self-test, logarithms
 _TOLERANCE = 1e-6  # of single precision, in which losses are stored
 
@@ -54,6 +62,7 @@ class SampledLoss(PrivacyLoss):
 
     losses: np.ndarray
     self_test: SelfTest
+    anytime: bool = False  # whether the number of runs was not fixed beforehand
 
     false_alarm: ClassVar[float] = 2 * (1 - ALARM)  # by the self-test, and by the guarantee's curve
 
@@ -64,12 +73,12 @@ class SampledLoss(PrivacyLoss):
 
     def alone(self, confidence: float | None = None) -> Sides:
         level = self.confidence if confidence is None else confidence
-        return Sides(self.advantage, *betting_interval(_gain(self.losses), level))
+        return Sides(self.advantage, *_sides(self.losses, level, 1.0, 1, self.anytime))
 
     def delta(self, epsilon: float) -> Sides:
         require(epsilon >= 0, f"epsilon must be at least 0, got {epsilon!r}.")
         values = _gain(self.losses - epsilon)
-        return Sides(values.mean(0), *betting_interval(values, self.confidence))
+        return Sides(values.mean(0), *betting_interval(values, self.confidence, anytime=self.anytime))
 
     def true_positive_rate(self, false_positive_rate: float) -> Sides:
         """Return the best attack's true-positive rate at a false-positive rate, both sides for each person alone.
@@ -100,12 +109,10 @@ class SampledLoss(PrivacyLoss):
 
     def _at_threshold(self, t: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return δ(t) from above, and of accusing where L > t the rates: true from below, false from above."""
-        share = 3 * len(THRESHOLDS)
         above = self.losses > t
         accused = np.where(above, np.exp(-np.maximum(self.losses, t)), 0.0)
-        over = betting_interval(_gain(self.losses - t), self.confidence, together=share)[1]
-        reached = betting_interval(above, self.confidence, together=share)[0]
-        return over, reached, betting_interval(accused, self.confidence, together=share, largest=float(np.exp(-t)))[1]
+        ends = partial(betting_interval, confidence=self.confidence, together=3 * len(THRESHOLDS), anytime=self.anytime)
+        return ends(_gain(self.losses - t))[1], ends(above)[0], ends(accused, largest=float(np.exp(-t)))[1]
 
     def _best_rate(self, rate: float) -> np.ndarray:
         """Return the estimate: accuse from the largest loss down until the false-positive rate is used up."""
@@ -126,6 +133,7 @@ def from_losses(
     relation: Relation | None = None,
     kind: Kind = "statistical",
     attacker: str = "",
+    anytime: bool = False,
 ) -> SampledLoss:
     """Return everybody's privacy from their losses in independent runs on the data with them.
 
@@ -136,6 +144,10 @@ def from_losses(
         curve: the claimed guarantee, for the self-test and for alarms.
         largest_loss: the pure ε that no loss may exceed, where that is claimed.
         relation, kind, attacker: carried along.
+        anytime: the number of runs was not fixed before the first was seen; intervals are wider then.
+
+    For all people at once the error is shared out by exposure: the first tenth of the runs ranks people, half of the
+    error goes to the first ranks, and the other runs tell. (With `anytime` it is shared out evenly.)
 
     >>> draws = np.random.default_rng(0).normal(0.5, 1.0, size=(2000, 3))     # Gaussian noise with μ = 1
     >>> found = from_losses(draws)
@@ -152,13 +164,66 @@ def from_losses(
     require(not np.isnan(values).any(), "losses must not be NaN.")
     gain, count = _gain(values), values.shape[1]
     most = 1.0 if _beyond(values, largest_loss).size or largest_loss is None else -float(np.expm1(-largest_loss))
-    lower, upper = betting_interval(np.minimum(gain, most), confidence, together=count, largest=most)
-    test = _self_test(values, curve)
+    lower, upper = _sides_of_all(values, confidence, most, anytime)
+    test = _self_test(values, curve, anytime)
     who = np.arange(count) if people is None else np.asarray(people)
-    alarms = _alarms(values, gain, test, curve, largest_loss)
+    alarms = _alarms(values, gain, test, curve, largest_loss, anytime)
     return SampledLoss(
-        who, gain.mean(0), lower, upper, kind, confidence, relation, attacker, alarms, values, test
+        who, gain.mean(0), lower, upper, kind, confidence, relation, attacker, alarms, values, test, anytime
     )  # fmt: skip
+
+
+def _sides_of_all(losses: np.ndarray, confidence: float, most: float, anytime: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return both sides of the advantage that hold for all people at once."""
+    people = losses.shape[1]
+    if anytime or people == 1:
+        return _sides(losses, confidence, most, people, anytime)
+    pilot = int(np.ceil(PILOT * len(losses)))
+    return _sides(losses[pilot:], confidence, most, 1 / shares_by_exposure(_gain(losses[:pilot]).mean(0)), anytime)
+
+
+def shares_by_exposure(exposure: np.ndarray) -> np.ndarray:
+    """Return each person's share of the error: half evenly, half as 1/rank, the most exposed first.
+
+    >>> shares_by_exposure(np.array([0.1, 0.3, 0.2])).round(3)
+    array([0.258, 0.439, 0.303])
+    """
+    ranks = np.empty(len(exposure))
+    ranks[np.argsort(-exposure, kind="stable")] = np.arange(1, len(exposure) + 1)
+    shares: np.ndarray = 0.5 / len(ranks) + 0.5 / (ranks * np.sum(1 / ranks))
+    return shares
+
+
+def _sides(
+    losses: np.ndarray, confidence: float, most: float, together: ArrayLike, anytime: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return both sides of the advantage, the error shared out; most: what (1 − e^−L)₊ cannot exceed."""
+    each, ends = np.broadcast_to(np.asarray(together, float), losses.shape[1:]), np.empty((2, losses.shape[1]))
+    for start in range(0, losses.shape[1], COLUMNS):
+        here = slice(start, start + COLUMNS)
+        part = np.asarray(losses[:, here], float)
+        gain = np.minimum(_gain(part), most)
+        upper = betting_interval(gain, confidence, together=each[here], largest=most, anytime=anytime)[1]
+        lower = betting_lower(_steadier(part, gain), confidence, together=each[here], anytime=anytime)
+        ends[:, here] = np.minimum(lower, upper), upper
+    return ends[0], ends[1]
+
+
+def _steadier(losses: np.ndarray, gain: np.ndarray) -> np.ndarray:
+    """Return of each run (1 − e^−L)₊, or ½|1 − e^−L| where that varied clearly less over the runs before it.
+
+    Clearly, because its tail is longer: few runs make it look calmer than it is.
+    """
+    half = np.abs(np.expm1(-losses)) / 2
+    calmer = CLEARLY * _variances(half) < _variances(gain)
+    return np.where(np.vstack([np.zeros((1, losses.shape[1]), bool), calmer[:-1]]), half, gain)
+
+
+def _variances(values: np.ndarray) -> np.ndarray:
+    """Return the variances [run, column] of the values up to each run."""
+    runs = np.arange(1, len(values) + 1)[:, None]
+    found: np.ndarray = np.cumsum(values**2, axis=0) / runs - (np.cumsum(values, axis=0) / runs) ** 2
+    return found
 
 
 def _gain(losses: np.ndarray) -> np.ndarray:
@@ -174,13 +239,13 @@ def _first_below(values: np.ndarray, limit: float) -> np.ndarray:
     return np.append(EPSILONS, np.inf)[after]
 
 
-def _self_test(losses: np.ndarray, curve: TradeOff | None) -> SelfTest:
+def _self_test(losses: np.ndarray, curve: TradeOff | None, anytime: bool = False) -> SelfTest:
     """Return the self-test at the confidence of alarms: half of the error for the mean over people, half for each."""
-    cap, least = _cap(len(losses), curve)
+    cap, least = _cap(CAP_RUNS if anytime else len(losses), curve)
     values, level = np.exp(np.minimum(-losses, np.log(cap))), (1 + ALARM) / 2
     together = values.mean(1)
-    low, high = (float(one) for one in betting_interval(together, level, largest=cap))
-    lower, upper = betting_interval(values, level, together=values.shape[1], largest=cap)
+    low, high = (float(one) for one in betting_interval(together, level, largest=cap, anytime=anytime))
+    lower, upper = betting_interval(values, level, together=values.shape[1], largest=cap, anytime=anytime)
     wrong = np.flatnonzero((lower > 1 + _TOLERANCE) | (upper < least - _TOLERANCE))
     holds = low <= 1 + _TOLERANCE and high >= least - _TOLERANCE and not len(wrong)
     return SelfTest(Number(float(together.mean()), "statistical", low, high, level), least, cap, wrong, holds)
@@ -203,7 +268,7 @@ def _beyond(losses: np.ndarray, largest: float | None) -> np.ndarray:
 
 
 def _alarms(
-    losses: np.ndarray, gain: np.ndarray, test: SelfTest, curve: TradeOff | None, largest: float | None
+    losses: np.ndarray, gain: np.ndarray, test: SelfTest, curve: TradeOff | None, largest: float | None, anytime: bool
 ) -> tuple[str, ...]:
     """Return what must not be overlooked: the training is not what its guarantee assumes."""
     found = [] if test.holds else [f"The privacy losses contradict themselves. {test.sentence}"]
@@ -215,7 +280,7 @@ def _alarms(
             f"because of them, and ε = {largest:.4g} allows e^{largest:.4g}: the calibration is wrong."
         )
     if curve is not None:
-        lower = betting_interval(gain, ALARM, together=gain.shape[1])[0]
+        lower = betting_interval(gain, ALARM, together=gain.shape[1], anytime=anytime)[0]
         limit = float(curve.advantage) * (1 + _TOLERANCE)
         if np.any(lower > limit):
             found.append(

@@ -20,6 +20,7 @@ from seedscope.analyses.reconstruction.error_bounds import (
     fisher_matrix_error_lower,
     rdp_error_lower,
     rdp_feature_error_lower,
+    rdp_uncertainty_left,
 )
 from seedscope.analyses.reconstruction.exact_amplification import amplification_exact
 from seedscope.analyses.reconstruction.from_ensemble import training_leakage
@@ -79,6 +80,7 @@ __all__ = [
     "pure_epsilon_rdp",
     "rdp_error_lower",
     "rdp_feature_error_lower",
+    "rdp_uncertainty_left",
     "reconstruction_success_upper",
     "record_bounds",
     "replace_one_rdp",

@@ -46,7 +46,7 @@ def candidates_for(
     """Return what the sensitive column of these people might be.
 
     Args:
-        data: a table; the attacker knows all of it but the column of the person.
+        data: a table or images; the attacker knows all of it but the column of the person.
         column: a column's name as the table has it (a category's, a number's or the target's), or "record" for all
             features at once.
         people: places among the rows that models are trained on; default everybody.
@@ -58,9 +58,10 @@ def candidates_for(
     >>> found.rows.shape, found.labels.tolist(), found.prior[0].round(2).tolist(), found.truth.tolist()
     ((2, 2, 30), [[0, 1], [0, 1]], [0.37, 0.63], [0, 0])
     """
-    require(data.features.ndim == 2, "a sensitive column is of a table; images have none.", argument="sensitive")
     places = np.arange(len(data.base)) if people is None else np.asarray(people, int)
     require_count("candidates", count, at_least=2)
+    if data.features.ndim > 2:
+        return _of_images(data, column, places, count, seed)
     categories = {one.name: one for one in category_columns(data)}
     if column in categories:
         return _levels(data, categories[column], places)
@@ -73,6 +74,15 @@ def candidates_for(
     if column == RECORD:
         return _records(data, places, count, seed)
     raise unknown_name("sensitive column", column, [*categories, *numbers, *target_names(data), RECORD])
+
+
+def _of_images(data: Dataset, column: str, people: np.ndarray, count: int, seed: int) -> Candidates:
+    """Return what an image or its label might be; images have no columns."""
+    if column in target_names(data):
+        return _labels(data, column, people)
+    if column == RECORD:
+        return _records(data, people, count, seed)
+    raise unknown_name("sensitive column of images", column, [*target_names(data), RECORD])
 
 
 def target_names(data: Dataset) -> list[str]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import lambertw
 
 from seedscope.core import require, require_positive
 
 _DOWN = 1 - 1e-14  # the formulas below are a few roundings long: this puts them on the safe side
+_SMALLEST_STEP = 1e-9
 
 
 def rdp_error_lower(
@@ -53,6 +55,30 @@ def rdp_feature_error_lower(rdp_epsilon: ArrayLike, diameters: ArrayLike) -> np.
     """
     error: np.ndarray = _DOWN * np.sqrt(_times(_checked_diameters(diameters) ** 2 / 4, _inverse_excess(rdp_epsilon)))
     return error
+
+
+def rdp_uncertainty_left(rdp_epsilon: ArrayLike) -> np.ndarray:
+    """Return the share of a feature's variance that is left to any attacker, biased or not; rounded down.
+
+    For a normal prior of any variance τ² the mean squared error is at least h²/(e^{ε₂ + h²/τ²} − 1) for every shift h
+    (Bobrovsky–Zakai: the prior moves by h too). The best is at h² = τ²(1 − s), where the share is s = −W₀(−e^{−1−ε₂}):
+    1 if the model tells nothing. Where a step h changes the model's law by ε₂ = I h², small steps give van Trees'
+    1/(1 + τ²I).
+
+    Args:
+        rdp_epsilon: replace-one divergence ε₂ ≥ 0, any shape.
+
+    >>> rdp_uncertainty_left([0.0, 0.1, 1.0, 4.0]).round(3)
+    array([1.   , 0.617, 0.159, 0.007])
+
+    Bobrovsky & Zakai 1976; Weinstein & Weiss 1988.
+    """
+    epsilon = np.asarray(rdp_epsilon, float)
+    require(epsilon >= 0, f"rdp_epsilon must be at least 0, got {epsilon}.")
+    step = np.maximum(1 + lambertw(-np.exp(-1 - epsilon)).real, _SMALLEST_STEP)  # h²/τ²; any is a bound
+    with np.errstate(over="ignore"):
+        left: np.ndarray = np.where(epsilon == 0, 1.0, _DOWN * step / np.expm1(epsilon + step))[()]
+    return left
 
 
 def fisher_error_lower(fisher_trace: ArrayLike, dimension: ArrayLike) -> np.ndarray:

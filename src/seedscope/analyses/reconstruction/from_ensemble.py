@@ -12,7 +12,7 @@ from seedscope.accounting import SMOOTH_CLIPPING_BOUND
 from seedscope.analyses.reconstruction.amplification import Sampling, amplification_estimate, amplification_proved
 from seedscope.analyses.reconstruction.exact_amplification import amplification_exact
 from seedscope.analyses.reconstruction.leakage import Leakage, average_traces
-from seedscope.core import Number, SeedscopeError, require, unknown_name
+from seedscope.core import BASE, Number, SeedscopeError, last_step, require, unknown_name
 from seedscope.mechanisms import NoisySums
 from seedscope.storage import Ensemble
 
@@ -42,10 +42,10 @@ def training_leakage(
         "fisher_traces" in ensemble.dataset,
         "no Fisher traces were recorded; use DPSGD(clipping=SmoothClipping()) and Records(fisher_traces='train').",
     )
-    traces = ensemble.dataset["fisher_traces"].sel(neighbour=-1)
+    traces = ensemble.dataset["fisher_traces"].sel(neighbour=BASE)
     known = traces["step"].values.tolist()
     require(step is None or step in known, f"step must be a checkpoint, one of {known}, got {step}.")
-    at = traces.isel(step=-1) if step is None else traces.sel(step=step)
+    at = last_step(traces) if step is None else traces.sel(step=step)
     values = np.asarray(at.values, float)
     private = ensemble.description.records.get("private")
     features = prod(ensemble.description.data.shape) if private is None else len(private)
@@ -62,7 +62,7 @@ def _own_factors(ensemble: Ensemble) -> np.ndarray:
         "gradient_norms" in ensemble.dataset and len(ensemble.dataset["norm_step"]) == sums.steps + 1,
         "no gradient norms were recorded at every step; use Records(norms=Norms(of='train')).",
     )
-    norms = ensemble.dataset["gradient_norms"].sel(neighbour=-1)
+    norms = ensemble.dataset["gradient_norms"].sel(neighbour=BASE)
     watched, traced = (ensemble.dataset[name].values for name in ("watched_row", "traced_row"))
     inside = np.isin(traced, watched) & (ensemble.dataset["watched_part"].values[0] != "test")
     require(inside, "gradient norms must be recorded of the rows that traces are; use Norms(of='train').")

@@ -9,7 +9,7 @@ from the mechanism alone and is the same for everybody. What DP-SGD revealed of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,15 @@ class RecordBounds:
         vary = self.spreads > 0
         left: np.ndarray = 1 / (1 + (self.spreads**2 * information)[:, vary])
         return left
+
+    def about(self, features: Sequence[str]) -> RecordBounds:
+        """Return the bounds of these features only, in this order; nobody's own information."""
+        places = [self.features.index(name) for name in features]
+        steps = None if self.steps is None else self.steps[places]
+        return replace(
+            self, features=tuple(features), feature_error_lower=self.feature_error_lower[:, places],
+            spreads=self.spreads[places], units=self.units[places], information=None, steps=steps,
+        )  # fmt: skip
 
     @property
     def worst(self) -> Number:
@@ -234,7 +243,7 @@ def _information_of(
     data: Dataset, regression: NoisyRegression, fitted: FittedScaling, columns: np.ndarray
 ) -> np.ndarray:
     """Return the Fisher information [record, private column] at the minimiser, in own units."""
-    rows = _flat(fitted.apply(data.base.features)).astype(float)
+    rows = _flat(fitted.apply(data.base.unfilled)).astype(float)
     information = logistic_feature_information(
         rows, data.base.labels, regression.weights, regression.l2, regression.noise_scale, columns,
         _lengths(data, fitted, rows),
@@ -247,7 +256,7 @@ def _sampled_information(
     data: Dataset, objective: NoisyObjective, released: np.ndarray, fitted: FittedScaling, columns: np.ndarray
 ) -> FeatureInformation:
     """Return the Fisher information [record, private column] under a random tilt, in own units."""
-    rows = _flat(fitted.apply(data.base.features)).astype(float)
+    rows = _flat(fitted.apply(data.base.unfilled)).astype(float)
     require(data.classes == 2, f"a record's own information is for two classes, the data have {data.classes}.")
     found = tilted_feature_information(
         rows, data.base.labels, released, objective.penalties(rows.shape[1] + 1), objective.law, objective.scale,

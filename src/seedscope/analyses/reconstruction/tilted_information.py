@@ -45,7 +45,7 @@ class FeatureInformation:
         return cls(information, information, information)
 
     def per_unit(self, units: np.ndarray) -> FeatureInformation:
-        """Return the information about features measured in other units: so many of the former make one of them."""
+        """Return the information about features measured in other units: this many of the former make one of them."""
         return FeatureInformation(
             self.value * units**2, self.lower * units**2, self.upper * units**2, self.models, self.confidence
         )

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seedscope.datasets.columns import understand
 from seedscope.datasets.dataset import Dataset, Part
 from seedscope.datasets.named.downloads import damaged, read_arrays
 from seedscope.datasets.named.originals import ADULT_COLUMNS
 from seedscope.datasets.preprocessing import rows_on_sphere, standardised, unit_range
 from seedscope.datasets.splits import first_tenth_validates, shuffled_split, stratified_split
 from seedscope.datasets.tables import from_frame
+from seedscope.datasets.understanding import understand
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@
   const classes = report.audited.classes;
   const PAGE = 25, MOST_LINES = 150, SMALL = 1500;  // rows, thin lines, points that SVG draws fast
   const PRINT_WIDTH = 310, PRINT_HEIGHT = 215;  // half the width of a sheet of A4 or Letter, in CSS pixels
-  const BRUSHED = ["people", "distribution"], MANY_MARKS = ["people", "privacy"];
+  const BRUSHED = ["people", "distribution"], MANY_MARKS = ["people", "exposure", "privacy"];
   const MODELS = ["models without them", "models that have them"];
   const COLOURS = ["ink", "muted", "line", "paper", "neutral", "accent", "second", "third"];
   const state = {
@@ -41,13 +41,19 @@
   const peopleRow = (person) => ({  // the twin of rows.people_rows
     person, id: people.id[person], label: nameOf(classes, people.label[person]),
     predicted: nameOf(classes, columns().predicted[person]), disagreement: columns().disagreement[person],
-    part: people.part[person], exposure: exposure(person), models: MODELS[columns().in_models?.[person]] ?? null,
+    part: people.part[person], exposure: exposure(person), advantage_lower: columns().advantage_lower?.[person] ?? null,
+    advantage_upper: columns().advantage_upper?.[person] ?? null, models: MODELS[columns().in_models?.[person]] ?? null,
     membership: columns().membership_advantage[person], epsilon_lower: columns().epsilon_lower[person],
     epsilon_upper: columns().epsilon_upper[person], epsilon_statistical: columns().epsilon_statistical?.[person] ?? null,
     epsilon_estimate: columns().epsilon_estimate?.[person] ?? null,
   });
   const everyone = [...people.id.keys()];
-  let present = everyone, presentRows = [], bounded = [];
+  let present = everyone, presentRows = [], bounded = [], sided = [];
+  const sidedRows = () => {  // the twin of rows.sided_rows
+    const listed = presentRows.filter((row) => row.advantage_lower !== null && row.advantage_upper !== null);
+    listed.sort((a, b) => b.exposure - a.exposure || a.person - b.person);
+    return listed.map((row, place) => ({ ...row, place: place + 1 }));
+  };
   const boundedRows = () => {  // the twin of rows.privacy_rows
     const attacked = presentRows.filter((row) => row.epsilon_lower !== null);
     const listed = attacked.length ? attacked : presentRows.filter((row) => row.epsilon_upper !== null);
@@ -65,8 +71,12 @@
   const groupNames = groups.flatMap((group) => group.levels.map((level) => (groups.length > 1 ? `${group.name}: ${level}` : level)));
 
   const fixedRows = {  // what no choice of the reader changes
-    trade_off: { levels: levelRows() }, attack: { roc: rocRows() }, groups: { groups: groupRows() }, privacy: { limits: limitRows() },
+    trade_off: { levels: levelRows() }, attack: { roc: rocRows() }, groups: { groups: groupRows() }, exposure: { allowed: allowedRows() },
+    privacy: { limits: limitRows() },
   };
+  function allowedRows() {  // the twin of rows.allowed_rows
+    return levels.flatMap((level, index) => (level.trade_off ? [{ level: index, limit: "allowed by the guarantee", advantage: level.trade_off.advantage.value }] : []));
+  }
   function levelRows() {
     const titles = { accuracy: "Accuracy", mean_disagreement: "Disagreement", attack_advantage: "Attack" };
     return levels.flatMap((level, index) => Object.entries(titles)
@@ -168,6 +178,7 @@
   function drawPeople() {
     put("people", { people: presentRows });
     put("distribution", { people: presentRows });
+    put("exposure", { sided });
     put("privacy", { bounded });
     signal("level", state.level);
   }
@@ -179,6 +190,7 @@
     put("distribution", { chosen: rows });
     put("trade_off", { chosen: lineRows(persons.slice(0, MOST_LINES)) });
     put("groups", { chosen: groupTicks(persons) });
+    put("exposure", { chosen: sided.filter((row) => state.chosen.has(row.person)) });
     put("privacy", { chosen: bounded.filter((row) => state.chosen.has(row.person) && row.epsilon_lower !== null) });
   }
   function drawFocus() {
@@ -188,6 +200,7 @@
     put("distribution", { focus: rows });
     put("trade_off", { focus: lineRows(persons) });
     put("groups", { focus: groupTicks(persons) });
+    put("exposure", { focus: sided.filter((row) => row.person === state.focus) });
     put("privacy", { focus: bounded.filter((row) => row.person === state.focus && row.epsilon_lower !== null) });
   }
 
@@ -314,7 +327,7 @@
     const value = columns()[name][state.focus];
     const how = element("p", { className: "how" }, ...badge(name), element("span", { className: "interval", textContent: ["disagreement", "advantage", "uncertainty_left"].includes(name) ? interval(name, columns(), show) : "" }));
     return element("article", { className: "quantity" }, element("h3", { textContent: title }), element("p", { className: "big", textContent: shown(value, show) }),
-      ...(value === null ? [] : [how]), element("p", { className: "meaning", textContent: value === null ? "Not known for this person: they were not audited for it." : meaning }),
+      ...(value === null ? [] : [how]), element("p", { className: "meaning", textContent: value === null ? people.kinds[name]?.empty ?? "Not known for this person: they were not audited for it." : meaning }),
       element("p", { className: "rank", textContent: rank(name) }));
   }
   function drawPerson() {
@@ -351,6 +364,7 @@
       present = everyone.filter(passes);
       presentRows = present.map(peopleRow);
       bounded = boundedRows();
+      sided = sidedRows();
       drawPeople();
       drawControls();
     }

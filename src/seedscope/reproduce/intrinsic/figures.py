@@ -13,13 +13,14 @@ from seedscope.reproduce.intrinsic.grids import GridOutcome
 
 Row = dict[str, Any]
 WIDTH, HEIGHT, COLUMNS = 220, 150, 4
-GOLD, PURPLE, LILAC = "#c98a00", "#5b2a86", "#a678c9"
+GOLD, BROWN, PURPLE, LILAC = "#c98a00", "#7a4a00", "#5b2a86", "#a678c9"
 BINS = 30
 DECADES = alt.Axis(values=[10.0**k for k in range(-8, 4)], format="~e", labelOverlap=True)
 DATA, BOUND, SEED_FIXED, SEED_VARIED = "data: Δ_S", "bound on Δ_S", "seed: Δ_V fixed init", "seed: Δ_V varied init"
 BOTH_FIXED, BOTH_VARIED = "both: Δ_S+V fixed init", "both: Δ_S+V varied init"
 COUNTS = alt.Axis(values=[10**k for k in range(8)], format="~s")
 LEGEND = alt.Legend(orient="top", labelLimit=300, symbolType="stroke", symbolOpacity=1)
+STRICT = "data: Δ_S from the base"
 FLAT, SMALLEST = "all weights (IP1)", "steadiest weight (IP2)"
 
 
@@ -114,7 +115,7 @@ def bound_rows(outcome: GridOutcome) -> list[Row]:
 
 
 def enough_runs_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
-    """Return how the estimates change with the pairs and the seeds that are used (IP2 Figures 6, 10 and 11).
+    """Return how the estimates change with the people and the seeds that are used (IP2 Figures 6, 10 and 11).
 
     Above the logistic regressions' largest Δ_S, then their variability, below the networks' largest Δ_S.
     """
@@ -125,10 +126,12 @@ def enough_runs_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
 
 
 def sensitivity_panel(outcome: GridOutcome) -> alt.LayerChart:
-    """Return the largest Δ_S against the number of pairs."""
+    """Return the largest Δ_S against the number of people: pairs that share a person are not drawn apart."""
     scale = alt.Scale(type="log", nice=False)
-    x = alt.X("used:Q", title="pairs used", scale=scale, axis=COUNTS)
-    return growth_panel(growth_rows(DATA, outcome.sensitivity_growth), outcome, x, "largest Δ_S")
+    x = alt.X("used:Q", title="people used", scale=scale, axis=COUNTS)
+    named = {DATA: "all_pairs", STRICT: "strict"}
+    rows = [one for name, key in named.items() for one in growth_rows(name, outcome.sensitivity_growth[key])]
+    return growth_panel(rows, outcome, x, "largest Δ_S")
 
 
 def variability_panel(outcome: GridOutcome) -> alt.LayerChart:
@@ -151,7 +154,7 @@ def growth_rows(name: str, growth: Growth) -> list[Row]:
 
 def growth_panel(rows: list[Row], outcome: GridOutcome, x: alt.X, title: str) -> alt.LayerChart:
     """Return growth curves with their ranges, and a dashed line where each ends."""
-    colours = colour([DATA, FLAT, SMALLEST])  # of all panels, since they share the legend
+    colours = colour([DATA, STRICT, FLAT, SMALLEST])  # of all panels, since they share the legend
     base = chart(rows, outcome).encode(x=x, color=colours)
     last = [one for one in rows if one["used"] == max(row["used"] for row in rows)]
     ends = chart(last, outcome).mark_rule(strokeDash=[4, 3]).encode(y="mean:Q", color=colours)
@@ -183,7 +186,7 @@ def chart(rows: list[Row], outcome: GridOutcome) -> alt.Chart:
 
 COLOURS = {
     DATA: GOLD, BOUND: GOLD, SEED_FIXED: LILAC, SEED_VARIED: PURPLE, BOTH_FIXED: LILAC, BOTH_VARIED: PURPLE,
-    FLAT: PURPLE, SMALLEST: LILAC,
+    FLAT: PURPLE, SMALLEST: LILAC, STRICT: BROWN,
 }  # fmt: skip
 
 

@@ -19,12 +19,11 @@ from seedscope.analyses.intrinsic import (
     augmented_utility,
     checkpoint_weights,
     cluster_models,
-    data_distances,
     distances_along_training,
     intrinsic_privacy,
     linear_accuracy,
-    maximum_growth,
     sensitivity_bound_of,
+    sensitivity_growth,
     variability_growth,
 )
 from seedscope.core import model_progress
@@ -57,7 +56,7 @@ class GridOutcome:
     bounds: Mapping[int, float]
     accuracy: np.ndarray
     clusters: Clusters
-    sensitivity_growth: Growth
+    sensitivity_growth: Mapping[str, Growth]
     variability_growth: Mapping[str, Growth]
     utilities: Mapping[tuple[float, str, str], AugmentedUtility]
 
@@ -102,9 +101,9 @@ def analysed(
         bounds=bounds_along_training(ensemble, setting.steps),
         accuracy=accuracies(setting.network, data, weights[:SCORED, 0]),
         clusters=cluster_models(weights),
-        sensitivity_growth=maximum_growth(data_distances(weights, strict=False)),
+        sensitivity_growth=sensitivity_growth(weights),
         variability_growth=variability_growth(weights),
-        utilities=utilities(data, weights, privacy, perturbed) if setting.model == "logistic" else {},
+        utilities=utilities(setting, data, weights, privacy, perturbed) if setting.model == "logistic" else {},
     )
 
 
@@ -136,14 +135,18 @@ def scaled_test_rows(data: ss.Dataset) -> np.ndarray:
 
 
 def utilities(
-    data: ss.Dataset, weights: np.ndarray, privacy: IntrinsicPrivacy, models: int
+    setting: Setting, data: ss.Dataset, weights: np.ndarray, privacy: IntrinsicPrivacy, models: int
 ) -> dict[tuple[float, str, str], AugmentedUtility]:
-    """Return the accuracies without, with all and with less noise, for models drawn at random from the grid."""
+    """Return the accuracies without, with all and with less noise, for models drawn at random from the grid.
+
+    The bound is the papers' own, with a fraction of an epoch, so that the noise is theirs.
+    """
     every = weights.reshape(-1, weights.shape[-1])
     chosen = every[np.random.default_rng(0).permutation(len(every))[:models]]
     accuracy = linear_accuracy(scaled_test_rows(data), data.test_labels)
-    bound = privacy.sensitivity_bound
-    sensitivities = {"empirical": privacy.sensitivity_all_pairs.value} | ({"bound": bound.value} if bound else {})
+    sensitivities = {"empirical": privacy.sensitivity_all_pairs.value}
+    if privacy.sensitivity_bound is not None:
+        sensitivities["bound"] = setting.published_bound(len(data.base))
     base = weights[:, 0]
     enough = len(base) > base.shape[1]  # else the covariance says nothing of most directions
     covariance = np.cov(base, rowvar=False) if enough else None

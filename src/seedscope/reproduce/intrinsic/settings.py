@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from seedscope.reproduce.comparison import paper_numbers
 BINARY = ("mnist-binary", "adult", "forest", "cifar2")
 IMAGES, ATTACKED = "mnist", "cifar10-small"
 KNOWN = (*BINARY, IMAGES, ATTACKED)
+DROPOUT = 0.2  # of hidden units: in the authors' code, in neither paper (erratum 11)
 PUBLISHED = {
     (row["place"], row["data"], row["setting"], row["quantity"]): float(row["value"])
     for row in paper_numbers("intrinsic")
@@ -59,7 +61,9 @@ class Setting:
     @property
     def network(self) -> Any:
         """The model that is trained."""
-        return {"logistic": ss.logistic(), "mlp": ss.mlp(self.hidden), "cnn": ss.small_cnn()}[self.model]
+        return {"logistic": ss.logistic(), "mlp": ss.mlp(self.hidden, dropout=DROPOUT), "cnn": ss.small_cnn()}[
+            self.model
+        ]
 
     @property
     def comparable_with_ip2(self) -> bool:
@@ -69,6 +73,11 @@ class Setting:
     def size(self, scale: str) -> Size:
         """Return the size of the grid at a scale, "small" or "paper"."""
         return self.paper if scale == "paper" else SMALL[self.model]
+
+    def published_bound(self, examples: int) -> float:
+        """Return the sensitivity bound as the papers count it, with a fraction of an epoch: no bound (erratum 7)."""
+        epochs = self.steps * self.batch_size / (examples + 1)  # they count the spare row
+        return 2 * epochs * math.sqrt(2) * self.learning_rate / self.batch_size
 
     def load(self) -> ss.Dataset:
         """Return the data, prepared as in the paper."""

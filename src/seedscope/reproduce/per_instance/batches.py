@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import seedscope as ss
+from seedscope.core import BASE
 from seedscope.models import Network, Parameters, network_of
-from seedscope.reproduce.per_instance.settings import CLIPPING_NORM, DELTA, MODELS, STAGES, Cell, Sweep
+from seedscope.reproduce.per_instance.settings import CLIPPING_NORM, DELTA, MODELS, ORDERS, STAGES, Cell, Sweep
 from seedscope.training import generator, poisson_batches, poisson_capacity
 from seedscope.training.dpsgd import clipped_sum, flat_factors, gradient_norms
 from seedscope.training.gradient import initial_parameters, log_loss, structured
@@ -27,6 +28,7 @@ from seedscope.training.gradient import initial_parameters, log_loss, structured
 Rule = Literal["mean", "sum"]
 RULES: tuple[Rule, ...] = ("mean", "sum")
 HOLDER = 1e4  # of Corollary 3.1 (GLA B.1)
+REFERENCES = 4  # batches of the other data set in high orders' expectation: the rest is for tuples
 PART = 32  # images whose layers are held at once
 
 
@@ -53,6 +55,22 @@ class StageBatches:
     def step_rdp(self, rule: Rule, order: int) -> np.ndarray:
         """Return both directions [2, point] of Theorem 3.6: (with‖without), (without‖with)."""
         found = [self._point_rdp(rule, order, point) for point in range(len(self.own))]
+        return np.array(found).T
+
+    def rdp_by_order(self, rule: Rule, orders: Sequence[int], points: int) -> np.ndarray:
+        """Return the larger direction of Theorem 3.6 [order, point] for the first points, at orders as high as 64.
+
+        All sampled batches are used, tuples of them drawn afresh and by how many have the point (`sampled_step_rdp`).
+        """
+        everything = np.arange(len(self.sizes))
+        found = []
+        for point in range(min(points, len(self.own))):
+            *sums, gradient = _coordinates(self._gram(everything, point))
+            without = self._updates(rule, np.array(sums), self.sizes)
+            drawn = self._updates(rule, np.array(sums) + gradient, self.sizes + 1)
+            noise, q = self.noise_scale(rule), self.sampling_probability
+            both = ss.per_instance.sampled_step_rdp(without, drawn, noise, q, orders, references=REFERENCES, seed=point)
+            found.append(both.max(0))
         return np.array(found).T
 
     def step_epsilon(self, rule: Rule) -> np.ndarray:
@@ -108,7 +126,8 @@ def stage_batches(sweep: Sweep, cell: Cell, data: ss.Dataset, ensemble: Any) -> 
     rows, labels = data.base.features.astype(np.float32), data.base.labels.astype(np.float32)
     mechanism = ensemble.mechanism
     q = cell.batch_size / len(labels)
-    index, sizes = _padded_batches(len(labels), q, sweep.batches, poisson_capacity(cell.batch_size, len(labels)))
+    count = max(sweep.batches, ORDERS[-1] + 2 * REFERENCES) if cell == sweep.main else sweep.batches
+    index, sizes = _padded_batches(len(labels), q, count, poisson_capacity(cell.batch_size, len(labels)))
     points = data.test.features.astype(np.float32), data.test.labels.astype(np.float32)
     found = {}
     for stage, weights in zip(STAGES, _stage_weights(network, ensemble), strict=True):
@@ -133,7 +152,7 @@ def _stage_weights(network: Network, ensemble: Any) -> list[jax.Array]:
     root_seed = ensemble.description.grid.root_seed
     start = initial_parameters(network.init, root_seed, np.array([-1], np.int32))
     initial = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(start)])
-    later = ensemble.weights.isel(seed=0, init=0).sel(neighbour=-1).values
+    later = ensemble.weights.isel(seed=0, init=0).sel(neighbour=BASE).values
     return [initial, *map(jnp.asarray, later)]
 
 

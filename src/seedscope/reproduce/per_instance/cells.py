@@ -18,7 +18,7 @@ from seedscope.analyses.per_instance import (
     run_epsilon,
     training_of,
 )
-from seedscope.core import model_progress
+from seedscope.core import BASE, model_progress
 from seedscope.reproduce.comparison import Run
 from seedscope.reproduce.per_instance.batches import StageBatches, stage_batches
 from seedscope.reproduce.per_instance.settings import MODELS, ORDER, RUN_ORDERS, STAGES, STATES_PER_EPOCH, Cell, Sweep
@@ -113,7 +113,7 @@ def study_cell(sweep: Sweep, cell: Cell, data: ss.Dataset, run: Run) -> CellOutc
     """Return a cell's outcome, after training what its store lacks."""
     ensemble = _trained(sweep, cell, data, run, ss.Grid(sweep.runs, init="fixed", checkpoints=2), "test")
     training = training_of(ensemble)
-    recorded = ensemble.dataset.isel(init=0).sel(neighbour=-1)
+    recorded = ensemble.dataset.isel(init=0).sel(neighbour=BASE)
     norms = np.minimum(recorded["gradient_norms"].values / training.clipping_norm, 1.0).astype(float)
     states = recorded["norm_step"].values
     privacy = per_instance_privacy(ensemble, orders=RUN_ORDERS)

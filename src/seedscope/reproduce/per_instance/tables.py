@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from seedscope.reproduce.comparison import Comparison, paper_numbers
+from seedscope.reproduce.per_instance.batches import Rule
 from seedscope.reproduce.per_instance.cells import CellOutcome, Directions, student_half_width
 from seedscope.reproduce.per_instance.settings import HEADLINE_ORDERS, ORDER, ORDERS, STAGES, Cell, Sweep
 
@@ -21,6 +22,7 @@ PUBLISHED = {
 }
 Outcomes = Mapping[Cell, CellOutcome]
 YES = "(1: yes)"
+SLACK = 1.5  # how much faster than the baseline steps may grow with the order
 
 
 def rows_of(sweep: Sweep, outcomes: Outcomes, directions: Directions | None) -> list[Comparison]:
@@ -46,7 +48,7 @@ def rows_of(sweep: Sweep, outcomes: Outcomes, directions: Directions | None) -> 
         *tail_rows(main),
         *correctness_rows(by_model),
         *mean_rule_rows(in_order(by_batch)),
-        *order_rule_rows(main),
+        *order_rule_rows(main, sweep.high_order_points),
         *epsilon_rule_rows(in_order(by_epsilon)),
         *confidence_rows(main),
         *corollary_rows(in_order(by_batch)),
@@ -182,13 +184,14 @@ def mean_rule_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
     yield row(place, outcomes[0], "trend", f"sum rule by Theorem 3.6: above the baseline {YES}", float(summed > 1))
 
 
-def order_rule_rows(main: CellOutcome) -> Iterator[Comparison]:
-    """Yield Theorem 3.6 by order for both rules, at orders that the sampled batches reach (Figures 27, 28, 31, 32)."""
-    batches = main.batches["final"]
-    for rule, place in (("mean", "GLA Figures 27, 28"), ("sum", "GLA Figures 31, 32")):
-        for order in (one for one in ORDERS if one <= batches.tuple_batches):
-            value = np.median(batches.step_rdp(rule, order).max(0)) / main.baseline(order)  # type: ignore[arg-type]
-            yield row(place, main, f"α={order}, final", f"{rule} rule, median step over baseline", value)
+def order_rule_rows(main: CellOutcome, points: int) -> Iterator[Comparison]:
+    """Yield Theorem 3.6 by order for both rules, from tuples drawn afresh (Figures 27, 28, 31, 32)."""
+    rules: tuple[tuple[Rule, str], ...] = (("mean", "GLA Figures 27, 28"), ("sum", "GLA Figures 31, 32"))
+    for rule, place in rules:
+        steps = main.batches["final"].rdp_by_order(rule, ORDERS, points)
+        for order, values in zip(ORDERS, steps, strict=True):
+            quantity = f"{rule} rule, median step over baseline, {steps.shape[1]} points"
+            yield row(place, main, f"α={order}, final", quantity, np.median(values) / main.baseline(order))
 
 
 def epsilon_rule_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
@@ -279,12 +282,12 @@ def order_rows(main: CellOutcome) -> Iterator[Comparison]:
         for stage in STAGES:
             value = main.shares(stage, order).mean()
             yield row("GLA Figures 16–19", main, f"α={order}, {stage}", "mean step over baseline", value, detail=True)
-    slow = main.shares("final", ORDERS[-1]).mean() <= main.shares("final", ORDERS[0]).mean() * 1.5
+    slow = main.shares("final", ORDERS[-1]).mean() <= main.shares("final", ORDERS[0]).mean() * SLACK
     yield row(
         "GLA Figures 16–19",
         main,
         "trend",
-        f"final steps grow with the order no faster than the baseline {YES}",
+        f"final steps grow with the order at most {SLACK:g} times as fast as the baseline {YES}",
         float(slow),
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import seedscope as ss
 from seedscope.analyses.reconstruction import Leakage
-from seedscope.core import model_progress
+from seedscope.core import BASE, model_progress
 
 MOMENTUM, DELTA = 0.5, 1e-5
 CODED_DELTA = 1e-9  # of κ in the authors' code
@@ -156,6 +156,6 @@ def _scaled(leakage: Leakage, factor: float) -> Leakage:
 
 def mean_test_accuracy(ensemble: Any, steps: int) -> float:
     """Return the mean test accuracy after this many steps, in percent."""
-    scores = ensemble.on("test")["scores"].sel(neighbour=-1, step=steps).values
+    scores = ensemble.on("test")["scores"].sel(neighbour=BASE, step=steps).values
     labels = ensemble.on("test")["example_label"].values
     return 100 * float((scores.argmax(-1) == labels).mean())

@@ -145,17 +145,17 @@ def network_pulls(
 
 def step_losses(products: jax.Array, squares: jax.Array, inside: jax.Array, rate: Any) -> jax.Array:
     """Return ln(1 − q + q·e^z), `z = ⟨n, g⟩ + (B − ½)‖g‖²`, g in the noise's standard deviations."""
-    return _log_mixture(products + jnp.where(inside, 0.5, -0.5) * squares, rate)
+    return log_mixture(products + jnp.where(inside, 0.5, -0.5) * squares, rate)
 
 
 def replaced_losses(
     products: jax.Array, squares: jax.Array, shared: jax.Array, inside: jax.Array, rate: Any
 ) -> jax.Array:
     """Return ln(1 − q + q·e^z), `z = ⟨n, h⟩ + B⟨g, h⟩ − ½‖h‖²`, h the stand-in's gradient."""
-    return _log_mixture(products - squares / 2 + jnp.where(inside, shared, 0.0), rate)
+    return log_mixture(products - squares / 2 + jnp.where(inside, shared, 0.0), rate)
 
 
-def _log_mixture(exponents: jax.Array, rate: Any) -> jax.Array:
+def log_mixture(exponents: jax.Array, rate: Any) -> jax.Array:
     """Return ln(1 − q + q·e^z); each rounding is below 1e-7, of losses that are summed up over steps."""
     beyond = jnp.maximum(exponents - LARGE, 0.0)
     return jnp.log((1 - rate) + rate * jnp.exp(exponents - beyond)) + beyond

@@ -21,6 +21,7 @@ from seedscope.training import Arrays, ChunkTrainer, Job, normals, shuffled_batc
 from seedscope.training.gradient.losses import log_loss, probabilities
 
 IMAGES_AT_ONCE = 256  # on which scores are computed
+MASKS = 2**31 - 1  # folded into the root key: initial points fold in small numbers
 Records = dict[str, jax.Array]
 Probes = tuple[jax.Array, jax.Array]  # rows and labels
 
@@ -44,14 +45,19 @@ def neighbour_loss(
     parameters: Parameters,
     rows: jax.Array,
     labels: jax.Array,
-    is_neighbour: jax.Array,
+    is_neighbour: jax.Array | None,
+    key: jax.Array | None = None,
 ) -> jax.Array:
     """Return the mean batch loss of one neighbouring data set.
 
     The last row is the spare example. `is_neighbour` [batch] says where the neighbour's own row was drawn: there it is
-    replaced by the spare example, or its loss left out while the divisor stays.
+    replaced by the spare example, or its loss left out while the divisor stays. None: the base, which replaces nothing.
+    The key is of the masks of a network that has them while training.
     """
-    logits = network.apply(parameters, rows)
+    masked = network.while_training
+    logits = network.apply(parameters, rows) if masked is None or key is None else masked(parameters, rows, key)
+    if is_neighbour is None:
+        return jnp.mean(log_loss(logits[:-1], labels[:-1]))
     if relation == "add_or_remove":
         return jnp.mean(jnp.where(is_neighbour, 0.0, log_loss(logits[:-1], labels[:-1])))
     here = is_neighbour.reshape(is_neighbour.shape + (1,) * (logits.ndim - 1))
@@ -76,33 +82,37 @@ def train_block(
     rows: jax.Array,
     labels: jax.Array,
     batches: jax.Array,
-    neighbours: jax.Array,
+    neighbours: jax.Array | None,
     segments: jax.Array,
     probes: Probes | None,
     owners: jax.Array | None = None,
+    keys: jax.Array | None = None,
 ) -> Records:
     """Return the records of a block of models, trained side by side.
 
     parameters: pytree of [seed, model, ...]; rows [N+1, ...] and labels [N+1], the spare example last; batches
-    [step, seed, batch]; neighbours [model], the row each model's data set lacks (−1: none); segments [checkpoint, 2],
-    the steps from one checkpoint to the next; probes: the (rows, labels) on which scores are recorded; owners [N+1]:
-    whose each row is, where neighbours are persons.
+    [step, seed, batch]; neighbours [model], the row each model's data set lacks (−1: none), or None where none lacks
+    any, which trains the same bits in less time; segments [checkpoint, 2], the steps from one checkpoint to the next;
+    probes: the (rows, labels) on which scores are recorded; owners [N+1]: whose each row is, where neighbours are
+    persons; keys [seed]: of the masks of a network that has them while training, shared by all data sets of a seed.
     """
     spare = rows.shape[0] - 1
 
     def step(t: jax.Array, parameters: Parameters) -> Parameters:
-        def one_seed(parameters: Parameters, batch: jax.Array) -> Parameters:
+        def one_seed(parameters: Parameters, batch: jax.Array, key: jax.Array | None) -> Parameters:
             drawn = jnp.append(batch, spare)
             shared_rows, shared_labels = take(rows, drawn), take(labels, drawn)
             gradient = jax.grad(partial(neighbour_loss, job.network, job.relation))
             whose = batch if owners is None else take(owners, batch)
 
-            def one_model(parameters: Parameters, neighbour: jax.Array) -> Parameters:
-                return gradient(parameters, shared_rows, shared_labels, whose == neighbour)
+            def one_model(parameters: Parameters, neighbour: jax.Array | None) -> Parameters:
+                here = None if neighbour is None else whose == neighbour
+                return gradient(parameters, shared_rows, shared_labels, here, key)
 
             return jax.vmap(one_model)(parameters, neighbours)
 
-        gradients = jax.vmap(one_seed)(parameters, batches[t])
+        drawing = None if keys is None else jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
+        gradients = jax.vmap(one_seed)(parameters, batches[t], drawing)
         return jax.tree.map(lambda w, g: w - job.learning_rate * g, parameters, gradients)
 
     def to_checkpoint(parameters: Parameters, segment: jax.Array) -> tuple[Parameters, Records]:
@@ -167,6 +177,13 @@ def initial_parameters(init: Init, root_seed: jax.Array, seeds: jax.Array) -> Pa
     return jax.vmap(lambda seed: init(jax.random.fold_in(root, seed + 1)))(seeds)
 
 
+@jax.jit
+def mask_keys(root_seed: jax.Array, seeds: jax.Array) -> jax.Array:
+    """Return the key of each seed's masks."""
+    masks = jax.random.fold_in(root_key(root_seed), MASKS)
+    return jax.vmap(lambda seed: jax.random.fold_in(masks, seed))(seeds)
+
+
 def train_sgd(
     plain: PlainSteps,
     network: Network,
@@ -192,8 +209,9 @@ def train_sgd(
     job = GradientJob(network, relation, plain.learning_rate, scores_at_checkpoints)
     parameters = starting_points(network.init, root_seed, np.asarray(seeds, np.int32), len(neighbours), inits)
     segments = np.stack([(0, *checkpoints[:-1]), checkpoints], axis=1).astype(np.int32)
-    lacking = np.repeat(neighbours, len(inits)).astype(np.int32)
-    records = train_block(job, parameters, rows, labels, batches, lacking, segments, probes, owners)
+    lacking = np.repeat(neighbours, len(inits)).astype(np.int32) if np.any(neighbours >= 0) else None
+    keys = None if network.while_training is None else mask_keys(root_seed, np.asarray(seeds, np.int32))
+    records = train_block(job, parameters, rows, labels, batches, lacking, segments, probes, owners, keys)
     shape = (len(seeds), len(neighbours), len(inits))
     return {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}
 

@@ -1,0 +1,188 @@
+"""One privacy level of a report as plain values: the whole of it, and what does not depend on the data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from seedscope.accounting import plain_meanings
+from seedscope.analyses.per_instance import PerInstancePrivacy
+from seedscope.auditing.intrinsic_people import plain_numbers
+from seedscope.auditing.levels import Level
+from seedscope.auditing.performance import settings
+from seedscope.auditing.sensitive import plain_told
+from seedscope.auditing.words import NOT_OWN, PUBLIC_ALARM, guarantee_meaning
+from seedscope.core import RELATION_WORDS, Number, number_or_none, plain_list, plain_values
+from seedscope.mechanisms import NOT_COVERED
+
+
+def level_document(level: Level) -> dict[str, Any]:
+    """Return one level's numbers as plain values."""
+    tests, intrinsic = level.membership, level.intrinsic
+    return {
+        "label": level.label,
+        "epsilon": level.claimed_epsilon,
+        "delta": level.guarantee.delta,
+        "guarantee": _guarantee(level),
+        "epsilon_tighter": number_or_none(level.epsilon_tighter),
+        "accuracy": number_or_none(level.accuracy),
+        "accuracy_smallest": float(level.accuracies.min()),
+        "accuracy_largest": float(level.accuracies.max()),
+        "mean_disagreement": number_or_none(level.multiplicity.mean),
+        "arbitrary_share": number_or_none(level.arbitrary_share),
+        "certain_share": None if level.certain is None else number_or_none(level.certain),
+        "attack_advantage": None if tests is None else number_or_none(tests.set_advantage),
+        "epsilon_lower": None if tests is None else number_or_none(tests.set_epsilon_lower),
+        "mu_lower": None if tests is None else number_or_none(tests.set_mu_lower),
+        "epsilon_lower_ceiling": None if tests is None else tests.ceiling,
+        "curve_test": _curve_test(level),
+        "intrinsic": None if intrinsic is None else _intrinsic(level),
+        "sandwich": _sandwich(level),
+        "everybody": _everybody(level),
+        "reconstruction": None if level.reconstruction is None else level.reconstruction.as_dict(),
+        "told": [plain_told(one) for one in level.told],
+        "trade_off": _trade_off(level),
+        "settings": settings(level),
+        "meanings": _meanings(level),
+        "roc": _roc(level),
+    }
+
+
+def _guarantee(level: Level) -> dict[str, Any]:
+    """Return the guarantee with what it means for a person."""
+    words = {
+        "relation": RELATION_WORDS[level.guarantee.relation],
+        "meaning": guarantee_meaning(level.claimed_epsilon, level.guarantee.delta),
+        "not_covered": list(NOT_COVERED),
+    }
+    return level.guarantee.describe() | words
+
+
+def _everybody(level: Level) -> dict[str, Any] | None:
+    """Return the best possible attack on everybody who was trained on, in a few numbers."""
+    found = level.privacy_loss
+    if found is None:
+        return None
+    test = getattr(found, "self_test", None)
+    return {
+        "people": len(found.people),
+        "largest": number_or_none(found.largest),
+        "median": number_or_none(Number(float(np.median(found.advantage)), "estimate")),
+        "attacker": found.attacker,
+        "self_test": None if test is None else test.sentence,
+    }
+
+
+def _meanings(level: Level) -> list[str]:
+    """Return what the guarantee bounds, in plain sentences; none where nothing is guaranteed."""
+    if level.trade_off is None or level.claimed_epsilon is None:
+        return []
+    rates = level.trade_off.as_dict()["true_positive_rates"]
+    return list(plain_meanings(level.claimed_epsilon, float(level.trade_off.advantage), rates))
+
+
+def _trade_off(level: Level) -> dict[str, Any] | None:
+    """Return the guarantee's curve: what any membership attack can achieve at most."""
+    return None if level.trade_off is None else level.trade_off.as_dict()
+
+
+def _curve_test(level: Level) -> dict[str, Any] | None:
+    """Return the attack on the most exposed person against the guarantee's curve; None without either."""
+    found = None if level.membership is None else level.membership.set_curve
+    if found is None:
+        return None
+    return {**plain_values(asdict(found)), "exceeded": found.exceeded}
+
+
+def _sandwich(level: Level) -> dict[str, Any] | None:
+    """Return both sides of privacy: what the attack proves, and each kind of upper bound."""
+    found, own = level.sandwich, level.per_instance
+    if found is None:
+        return None
+    return {
+        "holds": found.holds,
+        "could_fail": found.could_fail,
+        "sentence": found.sentence,
+        "relation": RELATION_WORDS[level.attack_relation],
+        "largest_statistical": None if own is None else number_or_none(_largest_statistical(own)),
+        "largest_estimate": None if own is None else number_or_none(_largest_estimate(own)),
+    }
+
+
+def _largest_statistical(own: PerInstancePrivacy) -> Number | None:
+    """Return the largest of people's statistical bounds; None where nobody has one."""
+    known = own.epsilon_statistical[np.isfinite(own.epsilon_statistical)]
+    if not len(known):
+        return None
+    largest = float(known.max())
+    note = "; ".join(filter(None, [_not_own(largest, own), own.epsilon_baseline.note]))
+    if own.epsilon_baseline.kind != "proved":  # it would hold over the runs drawn, were preprocessing public
+        return Number(largest, "estimate", note=note)
+    return Number(largest, "statistical", confidence=own.confidence, note=note)
+
+
+def _largest_estimate(own: PerInstancePrivacy) -> Number:
+    """Return the largest of people's estimates, with what must be said of them."""
+    largest = float(own.epsilon.max())
+    return Number(largest, "estimate", note="; ".join(filter(None, [_not_own(largest, own), *own.caveats()])))
+
+
+def _not_own(epsilon: float, own: PerInstancePrivacy) -> str:
+    """Return the words for an ε that is no person's own but everybody's."""
+    return "" if epsilon < own.epsilon_everybody else NOT_OWN
+
+
+def _roc(level: Level) -> dict[str, Any] | None:
+    """Return the attack's curve, with the guarantee's limit where there is one."""
+    tests = level.membership
+    if tests is None:
+        return None
+    curve = {
+        "false_positive_rate": plain_list(tests.roc_false_positive_rate),
+        "true_positive_rate": plain_list(tests.roc_true_positive_rate),
+    }
+    limit = level.true_positive_limit(tests.roc_false_positive_rate)
+    return curve if limit is None else curve | {"true_positive_limit": plain_list(limit)}
+
+
+def _intrinsic(level: Level) -> dict[str, Any]:
+    """Return the intrinsic analysis' numbers: of the people first, then one for all as in the papers."""
+    names = ("sensitivity_bound", "sensitivity_strict", "variability_flat", "variability_eigen", "epsilon_strict")
+    for_all = {name: getattr(level.intrinsic, name) for name in names}
+    return {name: number_or_none(one) for name, one in (plain_numbers(level) | for_all).items() if one is not None}
+
+
+def public_level(level: Level) -> dict[str, Any]:
+    """Return a level's guarantee in round numbers, which tell nothing of how many rows there were; none if beaten."""
+    beaten = bool(level.broken)
+    epsilon, delta = level.guarantee.epsilon, rounded_up(level.guarantee.delta, digits=0)
+    number = None if epsilon is None or beaten else replace(epsilon, value=rounded_up(epsilon.value, digits=3))
+    reason = PUBLIC_ALARM if beaten else level.guarantee.reason
+    shown = replace(level.guarantee, epsilon=number, delta=delta, reason=reason)
+    value = None if number is None else number.value
+    label = level.ensemble.mechanism.name if value is None else f"ε = {value:g}"
+    words = {
+        "relation": RELATION_WORDS[shown.relation],
+        "meaning": guarantee_meaning(value, delta),
+        "not_covered": list(NOT_COVERED),
+    }
+    return {"label": label, "epsilon": value, "delta": delta, "guarantee": shown.describe() | words}
+
+
+def rounded_up(number: float, digits: int) -> float:
+    """Return a number of this many digits that is not below; without any digit, a power of ten.
+
+    >>> rounded_up(0.99987, 3), rounded_up(5.5e-6, 0), rounded_up(1e-5, 0), rounded_up(1.0, 3)
+    (1.0, 1e-05, 1e-05, 1.0)
+    """
+    if not 0 < number < math.inf:
+        return number
+    if digits == 0:
+        power = float(f"1e{math.floor(math.log10(number))}")
+        return power if power >= number else float(f"1e{math.floor(math.log10(number)) + 1}")
+    places = digits - 1 - math.floor(math.log10(number))
+    nearest = round(number, places)
+    return nearest if nearest >= number else round(nearest + 10.0**-places, places)
