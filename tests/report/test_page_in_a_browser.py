@@ -106,6 +106,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
         file.write_text(sample_page() if report is REPORT else render_page(report), encoding="utf-8")
         contexts.append(browser.new_context(viewport={"width": width, "height": 1000}, offline=True, **options))
         opened = Opened(contexts[-1].new_page())
+        opened.page.set_default_timeout(120_000)  # of a busy machine
         opened.page.goto(file.as_uri() + hash)
         if not report["public"] and options.get("java_script_enabled", True):
             opened.page.wait_for_selector("html[data-ready]")

@@ -468,7 +468,7 @@ def test_kinks_are_named_by_layer() -> None:
     pooled_rows = as_model((lambda key: jnp.zeros(2), lambda weights, rows: pooling(rows)[:, :2] @ weights))
     assert "reduce_window_max" in next(kinks(pooled_rows, (4,), 2))
     bent = as_model((lambda key: jnp.zeros(3), lambda weights, rows: jnp.where(rows > 0, rows, 0.1 * rows) @ weights))
-    assert "select_n" in next(kinks(bent, (3,), 2))
+    assert any("select_n" in kink for kink in kinks(bent, (3,), 2))
     smooth = as_model(lambda key: eqx.nn.MLP(3, "scalar", 4, 1, activation=jnp.tanh, key=key))
     assert list(kinks(smooth, (3,), 2)) == []
     soft = as_model((lambda key: jnp.zeros(3), lambda weights, rows: jax.nn.softplus(rows) @ weights))
