@@ -15,7 +15,7 @@ KINKED = (
     "max", "min", "ne", "reduce_max", "reduce_min", "reduce_window_max", "reduce_window_min", "rem", "round",
     "select_n", "sign", "sort", "sqrt", "top_k",
 )  # fmt: skip
-KNOWN_SMOOTH = ("logaddexp", "logsumexp")  # functions of JAX with a smooth derivative of their own
+KNOWN_SMOOTH = ("logaddexp",)  # functions of JAX with a smooth derivative of their own
 SMOOTH_ACTIVATIONS = ("tanh", "sigmoid")
 
 
@@ -73,10 +73,17 @@ def _rough_operations(model: Model, shape: Shape, classes: int) -> Iterator[str]
 def _operations(jaxpr: Any) -> Iterator[str]:
     """Yield the names of a traced function's operations, those of functions it calls included."""
     for equation in jaxpr.eqns:
-        if equation.primitive.name == "custom_jvp_call" and equation.params.get("name") in KNOWN_SMOOTH:
+        if equation.primitive.name == "custom_jvp_call" and _is_known_smooth(equation.params["call_jaxpr"].jaxpr):
             continue
         yield equation.primitive.name
         for value in equation.params.values():
             inner = getattr(value, "jaxpr", value)
             if hasattr(inner, "eqns"):
                 yield from _operations(inner)
+
+
+def _is_known_smooth(jaxpr: Any) -> bool:
+    """Whether a traced function is one of JAX's own that are smooth; where its origin cannot be told it is not."""
+    origin = getattr(getattr(jaxpr, "debug_info", None), "func_src_info", None) or ""
+    name, _, place = origin.partition(" at ")
+    return name in KNOWN_SMOOTH and "/jax/" in place.replace("\\", "/")
