@@ -83,7 +83,7 @@ class Records:
                 self.fisher_traces is not None, "private columns are those of fisher_traces, which are not asked for."
             )
             require(len(self.private) > 0, "private must name at least one column.")
-        unknown = [one for one in self.probes if one not in PROBES]
+        unknown = [probe for probe in self.probes if probe not in PROBES]
         require(not unknown, f"probes must be among {', '.join(PROBES)}, got {unknown}.")
 
 
