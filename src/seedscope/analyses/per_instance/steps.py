@@ -91,8 +91,8 @@ def step_epsilon(
     q, p = sampling_probability, holder
     _check_step(q, delta, p)
     s = np.atleast_1d(np.asarray(sensitivities, float))
-    each = _gaussian_epsilon(s, noise_scale, delta / (2 * q))
-    log_a = np.log(q) + (logsumexp(p * each, axis=-1) - np.log(s.shape[-1])) / p
+    epsilons = _gaussian_epsilon(s, noise_scale, delta / (2 * q))
+    log_a = np.log(q) + (logsumexp(p * epsilons, axis=-1) - np.log(s.shape[-1])) / p
     log_first = (p * log_a - np.log(delta / 2)) / (p - 1)
     return _log_mixture(log_first, q)
 
