@@ -93,7 +93,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _clouds(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return `each` points of both classes in a random order, with their labels."""
+    """Return `size` points of both classes in a random order, with their labels."""
     means = ((1.0, 1.0), (-1.0, -1.0))
     covariances = (((1.0, 0.5), (0.5, 1.0)), ((1.0, 0.1), (0.1, 1.0)))
     points = [rng.multivariate_normal(mean, matrix, size) for mean, matrix in zip(means, covariances, strict=True)]
