@@ -300,7 +300,7 @@ def contender(name: str, ensemble: Ensemble, data: Dataset) -> Contender:
 
 
 def kind_of_epsilon(assumes: tuple[str, ...]) -> str:
-    """Return of which kind a table's ε are, in a sentence.
+    """Return a sentence on the kind of a table's ε.
 
     >>> kind_of_epsilon(())
     'Each ε is proved.'

@@ -134,7 +134,7 @@ def _people(audit: Audit) -> dict[str, Any]:
 
 
 def _kinds(audit: Audit) -> dict[str, Any]:
-    """Return of which kind the numbers in each of the people's columns are."""
+    """Return the kind of the numbers in each of the people's columns."""
     statistical = {"kind": "statistical", "confidence": audit.confidence}
     bound = next((level.reconstruction for level in audit.levels if level.reconstruction), None)
     return {
@@ -174,7 +174,7 @@ def _reaches(own: PerInstancePrivacy) -> bool:
 
 
 def _statistical_kind(audit: Audit) -> dict[str, Any]:
-    """Return of which kind people's own bounds are: statistical only where nothing but training knew the rows."""
+    """Return the kind of people's own bounds: statistical only where nothing but training knew the rows."""
     baselines = [level.per_instance.epsilon_baseline for level in audit.levels if level.per_instance is not None]
     unproved = next((baseline.note for baseline in baselines if baseline.kind != "proved"), None)
     together = "for all people audited at once"
@@ -184,7 +184,7 @@ def _statistical_kind(audit: Audit) -> dict[str, Any]:
 
 
 def _left_kind(audit: Audit) -> dict[str, Any]:
-    """Return of which kind the shares of uncertainty left are."""
+    """Return the kind of the shares of uncertainty left."""
     bound = next((level.reconstruction for level in audit.levels if level.reconstruction), None)
     note = "no attacker, biased or not, who starts from the population's spread"
     confidence = None if bound is None else bound.confidence
@@ -192,7 +192,7 @@ def _left_kind(audit: Audit) -> dict[str, Any]:
 
 
 def _upper_kind(audit: Audit) -> dict[str, Any]:
-    """Return of which kind the guaranteed ε is: proved only if it is at every level."""
+    """Return the kind of the guaranteed ε: proved only if it is at every level."""
     unproved = next((level.guarantee for level in audit.levels if level.guarantee.assumes), None)
     if unproved is None:
         return {"kind": "proved", "note": "the same for everybody trained on"}
@@ -201,7 +201,7 @@ def _upper_kind(audit: Audit) -> dict[str, Any]:
 
 
 def _advantage_kind(audit: Audit) -> dict[str, Any]:
-    """Return of which kind the best attack's advantages are, and who the attacker is."""
+    """Return the kind of the best attack's advantages, and who the attacker is."""
     loss = next((level.privacy_loss for level in audit.levels if level.privacy_loss), None)
     if loss is None:
         return {"kind": "estimate"}

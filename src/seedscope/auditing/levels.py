@@ -109,7 +109,7 @@ class Level:
 
     @property
     def retrainings(self) -> int:
-        """How many models of the data as they are there are."""
+        """How many models were trained on the data as they are."""
         return self.multiplicity.models
 
     @property

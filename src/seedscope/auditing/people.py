@@ -114,7 +114,7 @@ def rank_name(column: str) -> str:
 
 
 def ranked(level: Level) -> dict[str, int]:
-    """Return among how many people each rank is."""
+    """Return how many people each rank is among."""
     known = columns(level)
     return {rank_name(name).removeprefix("rank_"): int(np.isfinite(known[name]).sum()) for name in RANKED}
 
@@ -168,7 +168,7 @@ def shown_people(levels: Sequence[Level], limit: int = SHOWN) -> tuple[np.ndarra
 
 
 def _extremes(level: Level, count: int) -> np.ndarray:
-    """Return this many people whose decisions are the most, as many whose are the least arbitrary; most exposed."""
+    """Return the people with the most and the least arbitrary decisions and the most exposed, this many of each."""
     order = level.tested[np.argsort(-level.multiplicity.disagreement, kind="stable")]
     exposed, loss = np.zeros(0, int), level.privacy_loss
     if loss is not None:

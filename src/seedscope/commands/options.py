@@ -102,7 +102,7 @@ TABLE_ARGUMENTS = (
 
 
 def with_options(sentence: str, argument: str | None, known: Iterable[str]) -> str:
-    """Return the library's sentence with the command's options in the place of its arguments.
+    """Return the library's sentence with the command's options in place of its arguments.
 
     >>> with_options("leave it out (ignore).", "ignore", ["ignore"]), with_options("too few.", "seeds", ["seeds"])
     ('leave it out (--ignore).', 'too few (--seeds).')

@@ -45,7 +45,7 @@ def printable(text: str) -> str:
 
 
 def without_places(text: str) -> str:
-    """Return a path's last part, or an address's kind: where things lie is nobody's business who reads a report.
+    """Return a path's last part, or an address's kind: where things lie is not the business of a report's readers.
 
     >>> without_places("/home/ada/patients.csv"), without_places("--at=runs/x"), without_places("tcp://10.0.0.1:8786")
     ('patients.csv', '--at=x', 'tcp://…')

@@ -117,7 +117,7 @@ def number(text: str, decimal: str) -> float:
 
 
 def _without_unit(texts: Sequence[str], decimal: str) -> Numbers | None:
-    """Return numbers that all have the same unit before or behind them; None where they have not."""
+    """Return numbers that all have the same unit before or behind them, else None."""
     matches = [_WITH_UNIT.fullmatch(text) for text in texts]
     units = {(match[1] or "", (match[3] or "").lower()) for match in matches if match}
     if len(units) != 1 or units == {("", "")}:

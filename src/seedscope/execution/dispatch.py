@@ -274,7 +274,7 @@ def _closing_quietly(results: Any) -> Iterator[Any]:
 
 
 def _surviving(plan: Plan, job: FiledJob, chunks: Iterable[Chunk], options: dict[str, Any]) -> Iterator[Outcome]:
-    """Yield outcomes though processes are killed: what was under way is sent again, at last each chunk on its own."""
+    """Yield outcomes even if processes are killed: what was under way is sent again, at last each chunk on its own."""
     waiting, alone, suspected, crashes = list(chunks), list[Chunk](), Counter[Chunk](), 0
     while waiting:
         stream = Stream(plan, job, waiting, options)

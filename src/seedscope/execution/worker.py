@@ -138,7 +138,7 @@ def require_fit(expected: Expected, uses_network: bool) -> None:
 
 
 def _unlike(expected: Expected) -> str:
-    """Return in what a worker's environment differs from the driver's, in words."""
+    """Return in words how a worker's environment differs from the driver's."""
     own = environment()
     names = sorted(own.keys() | expected.environment.keys())
     unlike = [name for name in names if own.get(name) != expected.environment.get(name)]

@@ -89,7 +89,7 @@ class Grid:
 
 
 def first_of_each(rows: np.ndarray, persons: np.ndarray) -> np.ndarray:
-    """Return of the rows the first of every person, in the rows' order."""
+    """Return the first row of every person, in the rows' order."""
     _, first = np.unique(persons[rows], return_index=True)
     one_each: np.ndarray = rows[np.sort(first)]
     return one_each

@@ -47,7 +47,7 @@ class Norms:
         require(known, f"precision must be 'float32' or 'float16', got {self.precision!r}.")
 
     def steps_between(self, examples: int, batch_size: int) -> int:
-        """Return every how many steps norms are recorded."""
+        """Return how many steps lie between two states whose norms are recorded."""
         return max(1, round(examples / batch_size)) if self.every == "epoch" else self.every
 
 

@@ -130,7 +130,7 @@ def limit_rows(report: Report) -> Rows:
 
 
 def _exposure(people: Report, columns: Report, person: int) -> float | None:
-    """Return how far the best attack beats guessing, else how far ours does; 0 for whom no model learned from."""
+    """Return how far the best attack beats guessing, else how far ours does; 0 for people not trained on."""
     if people["part"][person] == "test":
         return 0.0
     best: float | None = _entry(columns, "advantage", person)

@@ -73,7 +73,7 @@ def _at_level(report: Mapping[str, Any], level: Mapping[str, Any], row: Mapping[
 
 
 def _off_by(level: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, str]:
-    """Return by feature how far off a guess is at least, in its own units; nothing of whom no model learned from."""
+    """Return by feature how far off a guess is at least, in its own units; nothing about people not trained on."""
     units = (level.get("reconstruction") or {}).get("own_units")
     if units is None or row["part"] != "train":
         return {}

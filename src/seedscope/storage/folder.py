@@ -168,7 +168,7 @@ class FolderStore:
         return sorted(seed for seed in self._diverged if seed < self.plan.grid.seeds)
 
     def chunk_seconds(self) -> float | None:
-        """Return how long a finished chunk took a worker in the middle, None where none is finished."""
+        """Return the median time that a finished chunk took a worker, None where none is finished."""
         return float(np.median(self._seconds)) if self._seconds else None
 
     @contextmanager

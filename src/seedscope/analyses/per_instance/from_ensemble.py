@@ -322,7 +322,7 @@ def _directions(
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Return (watched places, norms [run, state, person]) of runs with the people, then of runs without them.
 
-    Where only path sums were recorded they are in the place of norms, their orders in the place of states.
+    Where only path sums were recorded they take the place of norms, and their orders that of states.
     """
     dataset = ensemble.dataset.isel(init=_init_place(ensemble, init))
     norms = dataset["path_sums" if "path_order" in dataset.dims else "gradient_norms"]

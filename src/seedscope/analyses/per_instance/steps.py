@@ -86,7 +86,7 @@ def step_epsilon(
     >>> float(step_epsilon(1.0, 1.0, 1.0, 1e-5).round(3)), float(step_epsilon([0.0, 0.1], 1.0, 0.01, 1e-5).round(4))
     (4.538, 0.0025)
 
-    GLA Corollary 3.1, with the analytic Gaussian epsilon in the place of the classical one.
+    GLA Corollary 3.1, with the analytic Gaussian epsilon in place of the classical one.
     """
     q, p = sampling_probability, holder
     _check_step(q, delta, p)
