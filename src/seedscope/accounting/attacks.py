@@ -94,7 +94,7 @@ def epsilon_true_positive_rate(epsilon: ArrayLike, delta: ArrayLike, false_posit
     Kairouz, Oh & Viswanath 2015.
     """
     require_probability("false_positive_rate", false_positive_rate, closed=True)
-    e, d, f = (np.asarray(one, float) for one in (epsilon, delta, false_positive_rate))
+    e, d, f = (np.asarray(values, float) for values in (epsilon, delta, false_positive_rate))
     require(e >= 0, f"epsilon must be at least 0, got {e}.")
     growth = np.exp(np.minimum(e, 700.0))
     rate_upper: np.ndarray = np.minimum(np.minimum(growth * f + d, 1 - (1 - f - d) / growth), 1.0)[()]

@@ -69,8 +69,8 @@ def gaussian_delta(sensitivity: ArrayLike, noise_scale: ArrayLike, epsilon: Arra
     epsilon = np.asarray(epsilon, float)
     require(epsilon >= 0, f"epsilon must be at least 0, got {epsilon}.")
     mu, epsilon = np.broadcast_arrays(mu, epsilon)
-    some = np.where(mu > 0, mu, 1.0)
-    delta = np.exp(_log_delta(epsilon / some, some)) * (1 + _ROUNDING)
+    positive = np.where(mu > 0, mu, 1.0)
+    delta = np.exp(_log_delta(epsilon / positive, positive)) * (1 + _ROUNDING)
     return np.where(mu > 0, np.minimum(delta, 1.0), 0.0)[()]
 
 

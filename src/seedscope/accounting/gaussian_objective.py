@@ -80,9 +80,9 @@ def pull_corners(relation: Relation, classes: int = 2) -> tuple[tuple[int, float
     """
     if relation not in RELATIONS:
         raise unknown_name("relation", relation, RELATIONS)
-    others, length = (1, 1.0) if classes == 2 else (classes - 1, sqrt(2))
-    one = (others, length)
-    return (one,) if relation == "add_or_remove" else ((others**2, 2 * length), (2 * others, length))
+    rivals, length = (1, 1.0) if classes == 2 else (classes - 1, sqrt(2))
+    single = (rivals, length)
+    return (single,) if relation == "add_or_remove" else ((rivals**2, 2 * length), (2 * rivals, length))
 
 
 def gaussian_objective_delta(

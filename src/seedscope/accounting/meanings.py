@@ -28,8 +28,8 @@ def plain_meanings(
     yield f"any outcome is at most {factor} times likelier because of one person, up to δ"
     gained = 100 * advantage
     yield f"a membership attack finds at most {gained:.3g} points more of the members than it accuses of outsiders"
-    for one in true_positive_rates:
-        accused, at_most = 100 * one["false_positive_rate"], 100 * one["at_most"]
+    for rate in true_positive_rates:
+        accused, at_most = 100 * rate["false_positive_rate"], 100 * rate["at_most"]
         yield f"if it accuses {accused:g} % of outsiders, it finds at most {at_most:.3g} % of the members"
     for prior, most in reconstruction:
         yield (

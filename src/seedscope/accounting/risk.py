@@ -32,8 +32,10 @@ class Risk:
     def __post_init__(self) -> None:
         rates = self.true_positive_rate is not None, self.false_positive_rate is not None
         require(rates[0] == rates[1], "true_positive_rate and false_positive_rate go together: give both or neither.")
-        one = (self.advantage is not None) != rates[0]
-        require(one, "a risk is either an advantage or a true-positive rate at a false-positive rate: give one.")
+        one_of_both = (self.advantage is not None) != rates[0]
+        require(
+            one_of_both, "a risk is either an advantage or a true-positive rate at a false-positive rate: give one."
+        )
         for name, value in vars(self).items():
             if value is not None:
                 require_probability(name, value)

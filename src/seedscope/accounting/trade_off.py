@@ -155,12 +155,12 @@ class LossDistribution(Bound):
         return float((self.rates.true_positive - self.rates.false_positive).max())
 
     def delta(self, epsilon: np.ndarray) -> np.ndarray:
-        found = [self._delta(float(one)) for one in np.ravel(epsilon)]
-        return np.reshape(found, np.shape(epsilon))
+        deltas = [self._delta(float(value)) for value in np.ravel(epsilon)]
+        return np.reshape(deltas, np.shape(epsilon))
 
     def epsilon(self, delta: np.ndarray) -> np.ndarray:
-        found = [self._epsilon(float(one)) for one in np.ravel(delta)]
-        return np.reshape(found, np.shape(delta))
+        epsilons = [self._epsilon(float(value)) for value in np.ravel(delta)]
+        return np.reshape(epsilons, np.shape(delta))
 
     def _delta(self, epsilon: float) -> float:
         """Return sup P(E) − e^ε Q(E) over events, and over the same with P and Q exchanged."""

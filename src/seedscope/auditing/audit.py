@@ -50,7 +50,7 @@ class Audit:
     @cached_property
     def facts(self) -> tuple[dict[str, Number | None], ...]:
         """What a policy can be about, for each level."""
-        return tuple(dict(one) for one in self.verdict.all_facts)
+        return tuple(dict(facts) for facts in self.verdict.all_facts)
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -121,9 +121,9 @@ def audit(
     rules = policy if isinstance(policy, Policy) else read_policy(policy)
     rules = (rules if policy is None else rules.enforced()).with_conditions(fail_if)
     require_probability("confidence", confidence)
-    pairs = [_pair(one) for one in ensembles]
+    pairs = [_pair(ensemble) for ensemble in ensembles]
     require(len(pairs) > 0, "an audit needs at least one ensemble.")
-    prints = {one.description.data.fingerprint for pair in pairs for one in pair if one is not None}
+    prints = {ensemble.description.data.fingerprint for pair in pairs for ensemble in pair if ensemble is not None}
     require(len(prints) == 1, "the ensembles of one audit must be of the same data, these are of different data.")
     if data is not None:
         require_type("data", data, Dataset, "give the data set that the ensembles were trained on")
@@ -151,8 +151,8 @@ def _pair(given: Stored | tuple[Stored, Stored]) -> tuple[Ensemble, Ensemble | N
 
 def _opened(ensemble: Stored) -> Ensemble:
     """Return the ensemble, opened if it is a folder's name."""
-    found = Ensemble.open(ensemble) if isinstance(ensemble, str | Path) else ensemble
-    return found if found.mechanism.records_weights else found.whole_seeds()
+    opened = Ensemble.open(ensemble) if isinstance(ensemble, str | Path) else ensemble
+    return opened if opened.mechanism.records_weights else opened.whole_seeds()
 
 
 __all__ = ["ARBITRARY", "Audit", "audit"]

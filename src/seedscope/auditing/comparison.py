@@ -91,8 +91,8 @@ class Contender:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
         numbers = ("epsilon", "advantage_upper", "most_exposed", "accuracy", "disagreement", "arbitrary_share")
-        found: dict[str, Number | None] = {name: getattr(self, name) for name in numbers}
-        plain = {name: None if one is None else one.as_dict() for name, one in found.items()}
+        own: dict[str, Number | None] = {name: getattr(self, name) for name in numbers}
+        plain = {name: None if number is None else number.as_dict() for name, number in own.items()}
         mechanism = self.mechanism.describe()
         return {"name": self.name, "title": self.title, "delta": self.delta, **plain, "mechanism": mechanism}
 
@@ -111,10 +111,10 @@ class Comparison:
     @property
     def recommended(self) -> Contender:
         """The most accurate private one; of those as accurate within their intervals, the least arbitrary."""
-        private = [one for one in self.contenders if one.name != NO_PRIVACY]
-        best = max(private, key=lambda one: one.accuracy.value)
-        near = [one for one in private if one.accuracy.value >= (best.accuracy.lower or 0.0)]
-        return min(near, key=lambda one: one.disagreement.value)
+        private = [rival for rival in self.contenders if rival.name != NO_PRIVACY]
+        best = max(private, key=lambda rival: rival.accuracy.value)
+        near = [rival for rival in private if rival.accuracy.value >= (best.accuracy.lower or 0.0)]
+        return min(near, key=lambda rival: rival.disagreement.value)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ class Comparison:
         """Return plain values."""
         return {
             "data": self.data, "relation": RELATION_WORDS[self.relation], "risk": self.risk, "models": self.models,
-            "contenders": [one.as_dict() for one in self.contenders], "recommended": self.recommended.name,
+            "contenders": [rival.as_dict() for rival in self.contenders], "recommended": self.recommended.name,
             "sentences": list(self.sentences), "left_out": dict(self.left_out),
         }  # fmt: skip
 
@@ -191,8 +191,8 @@ def compare(
     chosen = {name: aim.mechanism(name, conditions) for name in wanted if name not in left_out}
     require(len(chosen) > 0, f"no mechanism is left to compare: {'; '.join(left_out.values())}.")
     contenders = [
-        _contender(name, data, scaling, one, models, seed, store, jobs, progress(name) if progress else None)
-        for name, one in {NO_PRIVACY: ObjectivePerturbation(inf), **chosen}.items()
+        _contender(name, data, scaling, mechanism, models, seed, store, jobs, progress(name) if progress else None)
+        for name, mechanism in {NO_PRIVACY: ObjectivePerturbation(inf), **chosen}.items()
     ]
     return Comparison(data.name, relation, str(aim), models, tuple(contenders), left_out)
 
@@ -270,19 +270,21 @@ def _contender(
 def most_exposed(ensemble: Ensemble, data: Dataset) -> Number | None:
     """Return what the best possible attack gains on the most exposed person, for all at once; None if not known."""
     try:
-        found = everybody(ensemble, data=data, confidence=CONFIDENCE)
+        losses = everybody(ensemble, data=data, confidence=CONFIDENCE)
     except SeedscopeError:
         return None
-    value, lower, upper = (float(one.max()) for one in (found.advantage, found.advantage_lower, found.advantage_upper))
-    return Number(value, found.kind, lower, upper, None if found.kind == "proved" else CONFIDENCE)
+    value, lower, upper = (
+        float(values.max()) for values in (losses.advantage, losses.advantage_lower, losses.advantage_upper)
+    )
+    return Number(value, losses.kind, lower, upper, None if losses.kind == "proved" else CONFIDENCE)
 
 
 def contender(name: str, ensemble: Ensemble, data: Dataset) -> Contender:
     """Return what trained models of a mechanism are worth."""
-    found = multiplicity.multiplicity(ensemble, confidence=CONFIDENCE)
+    decided = multiplicity.multiplicity(ensemble, confidence=CONFIDENCE)
     guarantee, conditions = ensemble.guarantee, ensemble.description.conditions
     curve = None if guarantee.epsilon is None else ensemble.mechanism.trade_off(conditions)
-    shares = [float((one >= ARBITRARY).mean()) for one in (found.disagreement, found.lower, found.upper)]
+    shares = [float((values >= ARBITRARY).mean()) for values in (decided.disagreement, decided.lower, decided.upper)]
     return Contender(
         name=name,
         mechanism=ensemble.mechanism,
@@ -290,7 +292,7 @@ def contender(name: str, ensemble: Ensemble, data: Dataset) -> Contender:
         delta=guarantee.delta,
         advantage_upper=None if curve is None else curve.advantage,
         accuracy=_accuracy(ensemble),
-        disagreement=found.mean,
+        disagreement=decided.mean,
         arbitrary_share=Number(shares[0], "statistical", shares[1], shares[2], CONFIDENCE),
         most_exposed=None if guarantee.epsilon is None else most_exposed(ensemble, data),
         assumes=guarantee.assumes,
@@ -298,7 +300,7 @@ def contender(name: str, ensemble: Ensemble, data: Dataset) -> Contender:
 
 
 def kind_of_epsilon(assumes: tuple[str, ...]) -> str:
-    """Return of which kind a table's ε are, in a sentence.
+    """Return a sentence on the kind of a table's ε.
 
     >>> kind_of_epsilon(())
     'Each ε is proved.'

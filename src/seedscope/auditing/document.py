@@ -39,15 +39,15 @@ def whole_document(audit: Audit) -> dict[str, Any]:
         "audited": _audited(audit),
         "verdict": plain_verdict(audit.verdict, audit.levels),
         "levels": [
-            level_document(level) | {"measured": plain_facts(found)}
-            for level, found in zip(audit.levels, audit.facts, strict=True)
+            level_document(level) | {"measured": plain_facts(measured)}
+            for level, measured in zip(audit.levels, audit.facts, strict=True)
         ],
         "performance": performance(audit.levels, audit.data),
         "people": _people(audit),
         "groups": group_comparisons(audit.levels),
-        "relations": relations(audit.levels[audit.verdict.level]) + [one.as_dict() for one in audit.findings],
-        "left_out": [{"analysis": one.analysis, "reason": one.reason} for one in _left_out(audit)],
-        "advice": [plain_values(asdict(one)) for one in advice(audit.levels, audit.verdict.level)],
+        "relations": relations(audit.levels[audit.verdict.level]) + [finding.as_dict() for finding in audit.findings],
+        "left_out": [{"analysis": analysis.analysis, "reason": analysis.reason} for analysis in _left_out(audit)],
+        "advice": [plain_values(asdict(piece)) for piece in advice(audit.levels, audit.verdict.level)],
         **({} if audit.reading is None else {"reading": audit.reading.describe()}),
         "provenance": _provenance(audit),
         "glossary": [{"term": term, "meaning": meaning} for term, meaning in GLOSSARY.items()],
@@ -69,7 +69,7 @@ def public_document(audit: Audit) -> dict[str, Any]:
             "model": description.model.name,
             "relation": RELATION_WORDS[description.grid.relation],
         },
-        "levels": [public_level(one) for one in audit.levels],
+        "levels": [public_level(level) for level in audit.levels],
         "provenance": {"seedscope": description.versions["seedscope"], "made": audit.made},
         "glossary": [{"term": term, "meaning": meaning} for term, meaning in GLOSSARY.items()],
         "notice": "This page has only facts that do not depend on anybody's data.",
@@ -134,9 +134,9 @@ def _people(audit: Audit) -> dict[str, Any]:
 
 
 def _kinds(audit: Audit) -> dict[str, Any]:
-    """Return of which kind the numbers in each of the people's columns are."""
+    """Return the kind of the numbers in each of the people's columns."""
     statistical = {"kind": "statistical", "confidence": audit.confidence}
-    found = next((level.reconstruction for level in audit.levels if level.reconstruction), None)
+    bound = next((level.reconstruction for level in audit.levels if level.reconstruction), None)
     return {
         "agreement": {"kind": "estimate"},
         "disagreement": {**statistical, "note": _disagreement_note(audit)},
@@ -147,7 +147,7 @@ def _kinds(audit: Audit) -> dict[str, Any]:
         "epsilon_lower": {**statistical, "note": "for all people audited at once"},
         "membership_advantage": {"kind": "estimate"},
         "advantage": _advantage_kind(audit),
-        "reconstruction": {"kind": "proved"} if found is None else {"kind": found.kind, "note": found.note},
+        "reconstruction": {"kind": "proved"} if bound is None else {"kind": bound.kind, "note": bound.note},
         "uncertainty_left": _left_kind(audit),
     }
 
@@ -161,9 +161,9 @@ def _disagreement_note(audit: Audit) -> str:
 
 def _estimate_note(audit: Audit) -> dict[str, str]:
     """Return what must be said of people's own ε, where it is from their gradients: caveats, and what is not theirs."""
-    found = [level.per_instance for level in audit.levels if level.per_instance is not None]
-    said = [note for one in found for note in one.caveats()]
-    shared = [f"where it is {one.epsilon_everybody:.3g}, {NOT_OWN}" for one in found if _reaches(one)]
+    privacies = [level.per_instance for level in audit.levels if level.per_instance is not None]
+    said = [note for privacy in privacies for note in privacy.caveats()]
+    shared = [f"where it is {privacy.epsilon_everybody:.3g}, {NOT_OWN}" for privacy in privacies if _reaches(privacy)]
     notes = dict.fromkeys([*said, *shared])
     return {"note": "; ".join(notes)} if notes else {}
 
@@ -174,9 +174,9 @@ def _reaches(own: PerInstancePrivacy) -> bool:
 
 
 def _statistical_kind(audit: Audit) -> dict[str, Any]:
-    """Return of which kind people's own bounds are: statistical only where nothing but training knew the rows."""
-    found = [level.per_instance.epsilon_baseline for level in audit.levels if level.per_instance is not None]
-    unproved = next((one.note for one in found if one.kind != "proved"), None)
+    """Return the kind of people's own bounds: statistical only where nothing but training knew the rows."""
+    baselines = [level.per_instance.epsilon_baseline for level in audit.levels if level.per_instance is not None]
+    unproved = next((baseline.note for baseline in baselines if baseline.kind != "proved"), None)
     together = "for all people audited at once"
     if unproved is None:
         return {"kind": "statistical", "confidence": audit.confidence, "note": together}
@@ -184,16 +184,16 @@ def _statistical_kind(audit: Audit) -> dict[str, Any]:
 
 
 def _left_kind(audit: Audit) -> dict[str, Any]:
-    """Return of which kind the shares of uncertainty left are."""
-    found = next((level.reconstruction for level in audit.levels if level.reconstruction), None)
+    """Return the kind of the shares of uncertainty left."""
+    bound = next((level.reconstruction for level in audit.levels if level.reconstruction), None)
     note = "no attacker, biased or not, who starts from the population's spread"
-    confidence = None if found is None else found.confidence
+    confidence = None if bound is None else bound.confidence
     return {"kind": "estimate", "note": note} | ({} if confidence is None else {"confidence": confidence})
 
 
 def _upper_kind(audit: Audit) -> dict[str, Any]:
-    """Return of which kind the guaranteed ε is: proved only if it is at every level."""
-    unproved = next((one.guarantee for one in audit.levels if one.guarantee.assumes), None)
+    """Return the kind of the guaranteed ε: proved only if it is at every level."""
+    unproved = next((level.guarantee for level in audit.levels if level.guarantee.assumes), None)
     if unproved is None:
         return {"kind": "proved", "note": "the same for everybody trained on"}
     noted = "" if unproved.epsilon is None else unproved.epsilon.note
@@ -201,31 +201,31 @@ def _upper_kind(audit: Audit) -> dict[str, Any]:
 
 
 def _advantage_kind(audit: Audit) -> dict[str, Any]:
-    """Return of which kind the best attack's advantages are, and who the attacker is."""
-    found = next((level.privacy_loss for level in audit.levels if level.privacy_loss), None)
-    if found is None:
+    """Return the kind of the best attack's advantages, and who the attacker is."""
+    loss = next((level.privacy_loss for level in audit.levels if level.privacy_loss), None)
+    if loss is None:
         return {"kind": "estimate"}
-    sampled = found.sampling_confidence
+    sampled = loss.sampling_confidence
     confidence = {} if sampled is None else {"confidence": sampled}
-    return {"kind": found.kind, **confidence, "note": f"for all at once; the attacker {found.attacker}"}
+    return {"kind": loss.kind, **confidence, "note": f"for all at once; the attacker {loss.attacker}"}
 
 
 def _person_columns(level: Level, shown: np.ndarray) -> dict[str, Any]:
     """Return one level's columns of the people shown."""
     columns = {name: plain_list(values[shown]) for name, values in people_module.columns(level).items()}
     for name in ("predicted", "in_models"):
-        columns[name] = [None if one is None else int(one) for one in columns[name]]
+        columns[name] = [None if value is None else int(value) for value in columns[name]]
     return {**columns, "ranked": people_module.ranked(level)}
 
 
 def _left_out(audit: Audit) -> list[Any]:
     """Return the analyses that were left out at any level, each reason once."""
-    return list(dict.fromkeys(one for level in audit.levels for one in level.left_out))
+    return list(dict.fromkeys(analysis for level in audit.levels for analysis in level.left_out))
 
 
 def _place(store: str) -> str:
     """Return a store's name, without what its path tells about its owner's machine."""
-    return printable("/".join([one for one in Path(store).parts if one not in ("..", "/")][-2:]))
+    return printable("/".join([part for part in Path(store).parts if part not in ("..", "/")][-2:]))
 
 
 def _provenance(audit: Audit) -> dict[str, Any]:

@@ -36,13 +36,13 @@ def facts(
         plain: without privacy, whether each test person is decided rightly; or the accuracy that somebody declares.
         repeated: the share of training rows that are there more than once.
     """
-    share, found = level.arbitrary_share, level.multiplicity
+    share, decided = level.arbitrary_share, level.multiplicity
     return {
         **_privacy(level, repeated),
         "arbitrary": share,
-        "arbitrary_people": Number(float((found.disagreement >= ARBITRARY).sum()), "estimate"),
-        "coin_tosses": Number(float((found.consensus_share < COIN_TOSS).sum()), "estimate"),
-        "retrainings": Number(float(found.models), "proved"),
+        "arbitrary_people": Number(float((decided.disagreement >= ARBITRARY).sum()), "estimate"),
+        "coin_tosses": Number(float((decided.consensus_share < COIN_TOSS).sum()), "estimate"),
+        "retrainings": Number(float(decided.models), "proved"),
         "accuracy": group_accuracy(level.right, level.confidence),
         **_balanced(level),
         "accuracy_cost": _cost(level, levels, plain),
@@ -112,7 +112,7 @@ def _seen(level: Level) -> tuple[float, float, float, str, Kind] | None:
     """Return the largest advantage that was seen, its bounds for all people at once, of whom it is, and its kind."""
     loss = _loss(level)
     if loss is not None:
-        ends = (float(np.max(one)) for one in (loss.advantage, loss.advantage_lower, loss.advantage_upper))
+        ends = (float(np.max(values)) for values in (loss.advantage, loss.advantage_lower, loss.advantage_upper))
         return *ends, f"any attack on each of {len(loss.people):,} people", loss.kind
     if level.membership is None:
         return None
@@ -157,9 +157,9 @@ def _balanced(level: Level) -> Facts:
     """Return the accuracy with every class counting the same, and how far that is above deciding for one class."""
     labels = level.ensemble.dataset["person_label"].values[level.tested]
     classes = np.unique(labels)
-    each = 1 - (1 - level.confidence) / len(classes)
-    recalls = [group_accuracy(level.right[labels == one], each) for one in classes]
-    ends = [np.mean([getattr(one, end) for one in recalls]) for end in ("value", "lower", "upper")]
+    confidence_each = 1 - (1 - level.confidence) / len(classes)
+    recalls = [group_accuracy(level.right[labels == label], confidence_each) for label in classes]
+    ends = [np.mean([getattr(recall, end) for recall in recalls]) for end in ("value", "lower", "upper")]
     value, low, high = (float(end) for end in ends)
     chance = 1 / len(level.ensemble.description.data.classes)
     return {
@@ -174,7 +174,7 @@ def _cost(level: Level, levels: Sequence[Level], plain: np.ndarray | float | Non
         return None
     if isinstance(plain, float | int):
         return Number(float(plain) - float(level.right.mean()), "estimate", note="of what was declared")
-    best = max(levels, key=lambda one: float(one.right.mean()))
+    best = max(levels, key=lambda other: float(other.right.mean()))
     reference = plain if plain.mean() >= best.right.mean() else best.right
     lost = reference - level.right
     low, high = (float(end) for end in mean_interval(lost, level.confidence))

@@ -26,8 +26,8 @@ def _attribute(levels: Sequence[Level], name: str, k: int) -> dict[str, Any]:
     """Return the comparison by one attribute."""
     member = levels[0].ensemble.texts(f"group_{k}")
     names = np.unique(member).tolist()
-    counts = [int((member[levels[0].tested] == one).sum()) for one in names]
-    small = [f"{one} ({count})" for one, count in zip(names, counts, strict=True) if count < LEAST]
+    counts = [int((member[levels[0].tested] == group).sum()) for group in names]
+    small = [f"{group} ({count})" for group, count in zip(names, counts, strict=True) if count < LEAST]
     note = f"Too few test people for an interval: {', '.join(small)}." if small else ""
     return {
         "name": name,
@@ -42,20 +42,22 @@ def _at_level(level: Level, attribute: str, member: np.ndarray, names: list[str]
     """Return what the groups of one attribute get at one privacy level."""
     tested, audited = member[level.tested], member[level.audited]
     right = level.right
-    means = {one.name: one.population or one.disagreement for one in level.multiplicity.groups[attribute].groups}
+    means = {
+        group.name: group.population or group.disagreement for group in level.multiplicity.groups[attribute].groups
+    }
     advantage = np.zeros(0) if level.membership is None else level.membership.advantage
     c, best = level.confidence, level.privacy_loss
     people, exposure = (np.zeros(0, int), np.zeros(0)) if best is None else (best.people, best.advantage)
     trained = member[people]
     return {
-        "mean_disagreement": [number_or_none(means.get(one)) for one in names],
-        "accuracy": [number_or_none(group_accuracy(right[tested == one], c)) for one in names],
-        "membership_advantage": [number_or_none(group_mean(advantage[audited == one], c)) for one in names],
+        "mean_disagreement": [number_or_none(means.get(name)) for name in names],
+        "accuracy": [number_or_none(group_accuracy(right[tested == name], c)) for name in names],
+        "membership_advantage": [number_or_none(group_mean(advantage[audited == name], c)) for name in names],
         "p_value": number_or_none(level.multiplicity.groups[attribute].p_value),
         "difference": number_or_none(largest_difference(level.multiplicity.disagreement, tested, c)),
         "accuracy_difference": number_or_none(largest_difference(right, tested, c)),
         "membership_difference": number_or_none(largest_difference(advantage, audited, c)),
-        "exposure": [number_or_none(group_mean(exposure[trained == one], c)) for one in names],
+        "exposure": [number_or_none(group_mean(exposure[trained == name], c)) for name in names],
         "exposure_difference": number_or_none(largest_difference(exposure, trained, c)),
     }
 

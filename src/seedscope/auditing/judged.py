@@ -29,11 +29,11 @@ def verdict_on(levels: Sequence[Level], policy: Policy | None = None, data: Data
     declared = rules.declared.get("accuracy_without_privacy")
     plain: Any = float(declared) if declared is not None else decided_without_privacy(data, levels[0].tested)
     twice = repeated_rows(data)
-    found = judge([_case(level, levels, plain, twice) for level in levels], rules)
-    level = levels[found.level]
-    also = [one for one in (membership_sentence(level), group_sentence(level)) if one]
-    numbers = tuple(one for one in (_privacy_number(level), *found.numbers) if one)
-    return replace(found, sentences=(*found.sentences, *also), numbers=numbers)
+    verdict = judge([_case(level, levels, plain, twice) for level in levels], rules)
+    level = levels[verdict.level]
+    also = [sentence for sentence in (membership_sentence(level), group_sentence(level)) if sentence]
+    numbers = tuple(number for number in (_privacy_number(level), *verdict.numbers) if number)
+    return replace(verdict, sentences=(*verdict.sentences, *also), numbers=numbers)
 
 
 def _case(level: Level, levels: Sequence[Level], plain: np.ndarray | float | None, repeated: Number | None) -> Case:
@@ -52,8 +52,8 @@ def _stored_case(level: Mapping[str, Any], report: Mapping[str, Any]) -> Case:
     written = level.get("measured")
     if written is None:
         written = _older_facts(level)
-    known = {name: None if one is None else Number.from_dict(one) for name, one in written.items()}
-    mine = [one for one in report.get("alarms", []) if one.startswith(f"{level['label']}: ")]
+    known = {name: None if number is None else Number.from_dict(number) for name, number in written.items()}
+    mine = [alarm for alarm in report.get("alarms", []) if alarm.startswith(f"{level['label']}: ")]
     return Case(level["label"], known, tuple(mine))
 
 
@@ -83,9 +83,13 @@ def membership_sentence(level: Level) -> str:
 
 def group_sentence(level: Level) -> str:
     """Return the groups between which arbitrariness differs, if any."""
-    found = level.multiplicity.groups
-    limit = 0.05 / max(1, len(found))
-    uneven = [name for name, one in found.items() if one.p_value is not None and float(one.p_value) < limit]
+    attributes = level.multiplicity.groups
+    limit = 0.05 / max(1, len(attributes))
+    uneven = [
+        name
+        for name, attribute in attributes.items()
+        if attribute.p_value is not None and float(attribute.p_value) < limit
+    ]
     return f"Arbitrary decisions are not spread evenly by {', '.join(uneven)}." if uneven else ""
 
 
@@ -107,31 +111,31 @@ def _privacy_number(level: Level) -> KeyNumber | None:
     return KeyNumber("Most exposed person's intrinsic ε", worst, meaning)
 
 
-def plain_verdict(found: Verdict, levels: Sequence[Level]) -> dict[str, Any]:
+def plain_verdict(verdict: Verdict, levels: Sequence[Level]) -> dict[str, Any]:
     """Return the verdict as plain values, with what was measured, what was declared, and what follows."""
-    blocks = {"declared": declared(found, levels), "follows": follows(found, levels)}
-    return plain_judgement(found) | blocks
+    blocks = {"declared": declared(verdict, levels), "follows": follows(verdict, levels)}
+    return plain_judgement(verdict) | blocks
 
 
-def plain_judgement(found: Verdict) -> dict[str, Any]:
+def plain_judgement(verdict: Verdict) -> dict[str, Any]:
     """Return what a verdict says by itself, as plain values."""
     return {
-        "tone": found.tone,
-        "headline": found.headline,
-        "sentences": list(found.sentences),
-        "numbers": [_plain_key(one) for one in found.numbers],
-        "level": found.level,
-        "exit_code": found.exit_code,
-        "policy": {"name": found.policy.name, "origin": found.policy.origin},
-        "checks": [plain_check(one) for one in found.checks],
-        "by_level": [_plain_outcome(one) for one in found.outcomes],
-        "measured": measured(found.facts),
+        "tone": verdict.tone,
+        "headline": verdict.headline,
+        "sentences": list(verdict.sentences),
+        "numbers": [_plain_key(number) for number in verdict.numbers],
+        "level": verdict.level,
+        "exit_code": verdict.exit_code,
+        "policy": {"name": verdict.policy.name, "origin": verdict.policy.origin},
+        "checks": [plain_check(check) for check in verdict.checks],
+        "by_level": [_plain_outcome(outcome) for outcome in verdict.outcomes],
+        "measured": measured(verdict.facts),
     }
 
 
-def plain_facts(found: Mapping[str, Number | None]) -> dict[str, Any]:
+def plain_facts(numbers: Mapping[str, Number | None]) -> dict[str, Any]:
     """Return the quantities of a level as plain values."""
-    return {name: number_or_none(one) for name, one in found.items()}
+    return {name: number_or_none(number) for name, number in numbers.items()}
 
 
 def plain_check(check: Check) -> dict[str, Any]:
@@ -154,21 +158,21 @@ def _plain_outcome(outcome: Outcome) -> dict[str, Any]:
     return {
         "label": outcome.label,
         "tone": outcome.tone,
-        "broken": [f"{one.quantity.title} ({one.status})" for one in outcome.broken],
+        "broken": [f"{check.quantity.title} ({check.status})" for check in outcome.broken],
     }
 
 
-def _plain_key(one: KeyNumber) -> dict[str, Any]:
+def _plain_key(key: KeyNumber) -> dict[str, Any]:
     """Return one of the numbers at the top as plain values."""
-    return {"name": one.name, "number": number_or_none(one.number), "meaning": one.meaning, "show": one.show}
+    return {"name": key.name, "number": number_or_none(key.number), "meaning": key.meaning, "show": key.show}
 
 
-def measured(found: Mapping[str, Number | None]) -> list[dict[str, Any]]:
+def measured(numbers: Mapping[str, Number | None]) -> list[dict[str, Any]]:
     """Return the first block: the quantities that were measured or proved, with their kinds."""
     return [
         {
             "name": QUANTITIES[name].title,
-            "number": number_or_none(found.get(name)),
+            "number": number_or_none(numbers.get(name)),
             "meaning": QUANTITIES[name].meaning,
             "show": QUANTITIES[name].show,
         }
@@ -176,9 +180,9 @@ def measured(found: Mapping[str, Number | None]) -> list[dict[str, Any]]:
     ]
 
 
-def declared(found: Verdict, levels: Sequence[Level]) -> list[dict[str, str]]:
+def declared(verdict: Verdict, levels: Sequence[Level]) -> list[dict[str, str]]:
     """Return the second block: what Seedscope cannot check and takes from whoever ran it."""
-    level = levels[found.level]
+    level = levels[verdict.level]
     person = level.ensemble.description.data.persons is not None
     said = {
         "Neighbouring data": RELATION_WORDS[level.guarantee.relation],
@@ -187,26 +191,26 @@ def declared(found: Verdict, levels: Sequence[Level]) -> list[dict[str, str]]:
         "δ": f"{level.guarantee.delta:.2g}" if level.guarantee.epsilon is not None else "none: nothing is claimed",
         "Attacker": "knows all other people's data, the training and its settings, and sees the final model",
     }
-    own = {str(name).replace("_", " ").capitalize(): str(value) for name, value in found.policy.declared.items()}
+    own = {str(name).replace("_", " ").capitalize(): str(value) for name, value in verdict.policy.declared.items()}
     return [{"name": name, "value": value} for name, value in (said | own).items()]
 
 
-def preprocessing_words(found: Preprocessing) -> str:
+def preprocessing_words(preprocessing: Preprocessing) -> str:
     """Return whether scaling and encoding are public, private or learned."""
-    learned = [*(["the scaling"] if found.learned else []), *found.also_learned]
+    learned = [*(["the scaling"] if preprocessing.learned else []), *preprocessing.also_learned]
     if learned:
         rest = "what would follow from public knowledge is then an estimate"
         return f"learned from the training rows: {' and '.join(learned)}; {rest}"
-    if any(found.spent):
-        return f"private: noisy sums within public ranges, for ε = {found.spent[0]:.4g} of a row"
+    if any(preprocessing.spent):
+        return f"private: noisy sums within public ranges, for ε = {preprocessing.spent[0]:.4g} of a row"
     return "public, not learned from the training rows"
 
 
-def follows(found: Verdict, levels: Sequence[Level]) -> list[str]:
+def follows(verdict: Verdict, levels: Sequence[Level]) -> list[str]:
     """Return the third block: what the rules make of the two others, and what nothing covers."""
-    kept = sum(one.status == "passed" for one in found.checks)
+    kept = sum(check.status == "passed" for check in verdict.checks)
     alarms = sum(level.false_alarm for level in levels)
-    said = [found.headline, f"{kept} of {len(found.checks)} rules of {found.policy.name!r} are kept."]
+    said = [verdict.headline, f"{kept} of {len(verdict.checks)} rules of {verdict.policy.name!r} are kept."]
     if alarms:
         said.append(f"A right training would raise the alarm of a bug with probability at most {100 * alarms:.1f} %.")
-    return [*said, OF_AN_AUDIT, *(f"Not covered: {one[0].lower()}{one[1:]}" for one in NOT_COVERED)]
+    return [*said, OF_AN_AUDIT, *(f"Not covered: {sentence[0].lower()}{sentence[1:]}" for sentence in NOT_COVERED)]

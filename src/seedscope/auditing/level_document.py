@@ -43,7 +43,7 @@ def level_document(level: Level) -> dict[str, Any]:
         "sandwich": _sandwich(level),
         "everybody": _everybody(level),
         "reconstruction": None if level.reconstruction is None else level.reconstruction.as_dict(),
-        "told": [plain_told(one) for one in level.told],
+        "told": [plain_told(guessing) for guessing in level.told],
         "trade_off": _trade_off(level),
         "settings": settings(level),
         "meanings": _meanings(level),
@@ -63,15 +63,15 @@ def _guarantee(level: Level) -> dict[str, Any]:
 
 def _everybody(level: Level) -> dict[str, Any] | None:
     """Return the best possible attack on everybody who was trained on, in a few numbers."""
-    found = level.privacy_loss
-    if found is None:
+    loss = level.privacy_loss
+    if loss is None:
         return None
-    test = getattr(found, "self_test", None)
+    test = getattr(loss, "self_test", None)
     return {
-        "people": len(found.people),
-        "largest": number_or_none(found.largest),
-        "median": number_or_none(Number(float(np.median(found.advantage)), "estimate")),
-        "attacker": found.attacker,
+        "people": len(loss.people),
+        "largest": number_or_none(loss.largest),
+        "median": number_or_none(Number(float(np.median(loss.advantage)), "estimate")),
+        "attacker": loss.attacker,
         "self_test": None if test is None else test.sentence,
     }
 
@@ -91,21 +91,21 @@ def _trade_off(level: Level) -> dict[str, Any] | None:
 
 def _curve_test(level: Level) -> dict[str, Any] | None:
     """Return the attack on the most exposed person against the guarantee's curve; None without either."""
-    found = None if level.membership is None else level.membership.set_curve
-    if found is None:
+    curve = None if level.membership is None else level.membership.set_curve
+    if curve is None:
         return None
-    return {**plain_values(asdict(found)), "exceeded": found.exceeded}
+    return {**plain_values(asdict(curve)), "exceeded": curve.exceeded}
 
 
 def _sandwich(level: Level) -> dict[str, Any] | None:
     """Return both sides of privacy: what the attack proves, and each kind of upper bound."""
-    found, own = level.sandwich, level.per_instance
-    if found is None:
+    sandwich, own = level.sandwich, level.per_instance
+    if sandwich is None:
         return None
     return {
-        "holds": found.holds,
-        "could_fail": found.could_fail,
-        "sentence": found.sentence,
+        "holds": sandwich.holds,
+        "could_fail": sandwich.could_fail,
+        "sentence": sandwich.sentence,
         "relation": RELATION_WORDS[level.attack_relation],
         "largest_statistical": None if own is None else number_or_none(_largest_statistical(own)),
         "largest_estimate": None if own is None else number_or_none(_largest_estimate(own)),
@@ -152,7 +152,9 @@ def _intrinsic(level: Level) -> dict[str, Any]:
     """Return the intrinsic analysis' numbers: of the people first, then one for all as in the papers."""
     names = ("sensitivity_bound", "sensitivity_strict", "variability_flat", "variability_eigen", "epsilon_strict")
     for_all = {name: getattr(level.intrinsic, name) for name in names}
-    return {name: number_or_none(one) for name, one in (plain_numbers(level) | for_all).items() if one is not None}
+    return {
+        name: number_or_none(number) for name, number in (plain_numbers(level) | for_all).items() if number is not None
+    }
 
 
 def public_level(level: Level) -> dict[str, Any]:

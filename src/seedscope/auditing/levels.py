@@ -109,7 +109,7 @@ class Level:
 
     @property
     def retrainings(self) -> int:
-        """How many models of the data as they are there are."""
+        """How many models were trained on the data as they are."""
         return self.multiplicity.models
 
     @property
@@ -122,8 +122,10 @@ class Level:
     @property
     def arbitrary_share(self) -> Number:
         """The share of test people whose decision is arbitrary; its interval holds for all of them at once."""
-        found = self.multiplicity
-        shares = [float((one >= ARBITRARY).mean()) for one in (found.disagreement, found.lower, found.upper)]
+        decided = self.multiplicity
+        shares = [
+            float((values >= ARBITRARY).mean()) for values in (decided.disagreement, decided.lower, decided.upper)
+        ]
         return Number(shares[0], "statistical", shares[1], shares[2], self.confidence)
 
     @property
@@ -250,9 +252,10 @@ def examine(
         certain=None if data is None else certain_share(base, data, confidence),
         attack_relation=attacked.relation,
         left_out=tuple(left_out),
-        stores=tuple(str(one.path) for one in ensembles if one.path),
+        stores=tuple(str(ensemble.path) for ensemble in ensembles if ensemble.path),
         models=sum(
-            one.dataset.sizes["seed"] * one.dataset.sizes["neighbour"] * len(one.dataset["init"]) for one in ensembles
+            ensemble.dataset.sizes["seed"] * ensemble.dataset.sizes["neighbour"] * len(ensemble.dataset["init"])
+            for ensemble in ensembles
         ),
         confidence=confidence,
     )
@@ -267,11 +270,11 @@ def _told(
     left_out: list[LeftOut],
 ) -> tuple[Guessing, ...]:
     """Return how well each sensitive column can be told."""
-    found = (
-        _tried(f"telling {one}", left_out, partial(told, ensemble, data, one, candidates, confidence))
-        for one in columns
+    guessed = (
+        _tried(f"telling {column}", left_out, partial(told, ensemble, data, column, candidates, confidence))
+        for column in columns
     )
-    return tuple(one for one in found if one is not None)
+    return tuple(guessing for guessing in guessed if guessing is not None)
 
 
 def _best_attacks(base: Ensemble, attacked: Ensemble, data: Dataset | None, confidence: float) -> PrivacyLoss:
@@ -286,8 +289,12 @@ def scored(ensemble: Ensemble, part: str) -> tuple[np.ndarray, np.ndarray, np.nd
     """Return the people of a part, the base models' scores [model, person(, class)] and the labels."""
     chosen = np.flatnonzero(ensemble.texts("example_part") == part)
     require(len(chosen), f"an audit needs scores on {part!r}; add it to Records(probes=…) and train again.")
-    here = varied_init(ensemble.dataset).isel(example=chosen).sel(neighbour=BASE)
-    return here["example_person"].values, last_step(here["scores"]).values, here["example_label"].values
+    chosen_scores = varied_init(ensemble.dataset).isel(example=chosen).sel(neighbour=BASE)
+    return (
+        chosen_scores["example_person"].values,
+        last_step(chosen_scores["scores"]).values,
+        chosen_scores["example_label"].values,
+    )
 
 
 def _multiplicity_of_audited(
@@ -318,20 +325,20 @@ def _multiplicity_of_trained(ensemble: Ensemble, confidence: float) -> Multiplic
     return doubled_chance(multiplicity(scores, confidence=confidence, latest=ensemble.latest))
 
 
-def doubled_chance(found: Multiplicity) -> Multiplicity:
+def doubled_chance(decided: Multiplicity) -> Multiplicity:
     """Return the multiplicity with disagreement as twice the chance that two re-trainings differ, for any classes.
 
     Beyond two classes the one-vs-rest mean is (4/K)·P(f ≠ f'), so that "1 is a coin toss" would not hold.
     """
-    factor = found.classes / 2
+    factor = decided.classes / 2
     if factor == 1:
-        return found
+        return decided
     groups = {
-        name: replace(one, groups=tuple(_scaled_group(group, factor) for group in one.groups))
-        for name, one in found.groups.items()
+        name: replace(attribute, groups=tuple(_scaled_group(group, factor) for group in attribute.groups))
+        for name, attribute in decided.groups.items()
     }
-    scaled = {name: factor * getattr(found, name) for name in ("disagreement", "lower", "upper")}
-    return replace(found, mean=_scaled(found.mean, factor), groups=groups, **scaled)
+    scaled = {name: factor * getattr(decided, name) for name in ("disagreement", "lower", "upper")}
+    return replace(decided, mean=_scaled(decided.mean, factor), groups=groups, **scaled)
 
 
 def _scaled_group(group: GroupDisagreement, factor: float) -> GroupDisagreement:
@@ -399,8 +406,8 @@ def paired_losses(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
     dataset = ensemble.dataset
     own = np.flatnonzero(ensemble.texts("example_part") == "neighbour")
     if "losses_without" in dataset:  # models without each person were not kept on a grid of their own
-        here = varied_init(dataset).isel(example=own)
-        return here["losses"].isel(neighbour=0).values, here["losses_without"].values
+        paired = varied_init(dataset).isel(example=own)
+        return paired["losses"].isel(neighbour=0).values, paired["losses_without"].values
     losses = last_step(varied_init(dataset["losses"])).isel(example=own).values  # [seed, neighbour, row]
     return losses[:, 0], losses[:, owners_of_rows(ensemble) + 1, np.arange(len(own))]
 
@@ -437,9 +444,9 @@ def _at_hand(ensemble: Ensemble) -> Ensemble:
 
 def level_labels(ensembles: Sequence[Ensemble]) -> list[str]:
     """Return the levels' names: each its ε, with as many digits as tell them apart, or its mechanism without one."""
-    epsilons = [one.guarantee.epsilon for one in ensembles]
-    known = {float(one) for one in epsilons if one is not None}
-    digits = next(n for n in range(4, 18) if len({f"{one:.{n}g}" for one in known}) == len(known))
+    epsilons = [ensemble.guarantee.epsilon for ensemble in ensembles]
+    known = {float(epsilon) for epsilon in epsilons if epsilon is not None}
+    digits = next(n for n in range(4, 18) if len({f"{epsilon:.{n}g}" for epsilon in known}) == len(known))
     return [
         _without_epsilon(ensemble) if epsilon is None else f"ε = {epsilon.value:.{digits}g}"
         for ensemble, epsilon in zip(ensembles, epsilons, strict=True)

@@ -50,30 +50,30 @@ def columns(level: Level) -> dict[str, np.ndarray]:
     """Return one level's columns over the whole person axis; NaN where an analysis says nothing about a person."""
     size = level.ensemble.dataset.sizes["person"]
     names = (*DECISIONS, "in_models", *UPPER, *ATTACKS, *BEST_ATTACK, *RECONSTRUCTION)
-    found = {name: np.full(size, np.nan) for name in names}
-    for people, one, inside in decided(level):
+    filled = {name: np.full(size, np.nan) for name in names}
+    for people, decisions, inside in decided(level):
         for name, attribute in DECISIONS.items():
-            found[name][people] = getattr(one, attribute)
+            filled[name][people] = getattr(decisions, attribute)
         # the unbiased estimate can be a little above what any truth can be
-        found["disagreement"][people] = np.minimum(one.disagreement, 2 - 2 / one.classes)
-        found["in_models"][people] = inside
+        filled["disagreement"][people] = np.minimum(decisions.disagreement, 2 - 2 / decisions.classes)
+        filled["in_models"][people] = inside
     if level.membership is not None:
         for name, attribute in ATTACKS.items():
-            found[name][level.audited] = getattr(level.membership, attribute)
+            filled[name][level.audited] = getattr(level.membership, attribute)
     if level.claimed_epsilon is not None:
-        found["epsilon_upper"][level.ensemble.texts("person_part") == "train"] = level.claimed_epsilon
+        filled["epsilon_upper"][level.ensemble.texts("person_part") == "train"] = level.claimed_epsilon
     if level.per_instance is not None:
-        found["epsilon_estimate"][level.per_instance.people] = level.per_instance.epsilon
-        found["epsilon_statistical"][level.per_instance.people] = level.per_instance.own_statistical
+        filled["epsilon_estimate"][level.per_instance.people] = level.per_instance.epsilon
+        filled["epsilon_statistical"][level.per_instance.people] = level.per_instance.own_statistical
     if level.intrinsic_people is not None and len(level.audited) == len(level.intrinsic_people.mu):
-        found["epsilon_estimate"][level.audited] = level.intrinsic_people.epsilon
+        filled["epsilon_estimate"][level.audited] = level.intrinsic_people.epsilon
     for name in BEST_ATTACK if level.privacy_loss is not None else ():
-        found[name][level.privacy_loss.people] = getattr(level.privacy_loss, name)  # type: ignore[union-attr]
+        filled[name][level.privacy_loss.people] = getattr(level.privacy_loss, name)  # type: ignore[union-attr]
     if level.reconstruction is not None:
-        found["reconstruction"][level.reconstruction.people] = level.reconstruction.error_lower
+        filled["reconstruction"][level.reconstruction.people] = level.reconstruction.error_lower
         for name, values in zip(LEFT, level.reconstruction.left or (), strict=False):
-            found[name][level.reconstruction.people] = values
-    return found | {rank_name(name): _ranks(found[name], largest) for name, largest in RANKED.items()}
+            filled[name][level.reconstruction.people] = values
+    return filled | {rank_name(name): _ranks(filled[name], largest) for name, largest in RANKED.items()}
 
 
 def decided(level: Level) -> list[tuple[np.ndarray, Multiplicity, bool]]:
@@ -83,29 +83,29 @@ def decided(level: Level) -> list[tuple[np.ndarray, Multiplicity, bool]]:
         (level.tested, level.multiplicity, False),
         (level.audited, level.audited_multiplicity, not level.audited_apart),
     ]
-    return [(people, one, inside) for people, one, inside in known if one is not None]
+    return [(people, decisions, inside) for people, decisions, inside in known if decisions is not None]
 
 
 def told_columns(level: Level) -> dict[str, np.ndarray]:
     """Return how well each sensitive column of a person can be told; empty for people it was not asked about."""
     trained = np.flatnonzero(level.ensemble.texts("person_part") == "train")
-    found: dict[str, np.ndarray] = {}
-    for one in level.told:
+    filled: dict[str, np.ndarray] = {}
+    for guessing in level.told:
         for end, values in TOLD.items():
             column = np.full(level.ensemble.dataset.sizes["person"], np.nan)
-            column[trained[one.people]] = getattr(one, values)
-            found[f"told_{one.column}{end}"] = column
-    return found
+            column[trained[guessing.people]] = getattr(guessing, values)
+            filled[f"told_{guessing.column}{end}"] = column
+    return filled
 
 
 def own_unit_columns(level: Level) -> dict[str, np.ndarray]:
     """Return each feature's least error about a person in its own units; nothing where all people are alike."""
     units = None if level.reconstruction is None else level.reconstruction.own_units
-    found: dict[str, np.ndarray] = {}
+    filled: dict[str, np.ndarray] = {}
     for name, errors in [] if units is None or not units.personal else zip(units.features, units.errors.T, strict=True):
-        found[f"off_by_{name}"] = np.full(level.ensemble.dataset.sizes["person"], np.nan)
-        found[f"off_by_{name}"][units.people] = errors  # type: ignore[union-attr]
-    return found
+        filled[f"off_by_{name}"] = np.full(level.ensemble.dataset.sizes["person"], np.nan)
+        filled[f"off_by_{name}"][units.people] = errors  # type: ignore[union-attr]
+    return filled
 
 
 def rank_name(column: str) -> str:
@@ -114,9 +114,9 @@ def rank_name(column: str) -> str:
 
 
 def ranked(level: Level) -> dict[str, int]:
-    """Return among how many people each rank is."""
-    found = columns(level)
-    return {rank_name(name).removeprefix("rank_"): int(np.isfinite(found[name]).sum()) for name in RANKED}
+    """Return how many people each rank is among."""
+    known = columns(level)
+    return {rank_name(name).removeprefix("rank_"): int(np.isfinite(known[name]).sum()) for name in RANKED}
 
 
 def individuals(levels: Sequence[Level]) -> pandas.DataFrame:
@@ -168,7 +168,7 @@ def shown_people(levels: Sequence[Level], limit: int = SHOWN) -> tuple[np.ndarra
 
 
 def _extremes(level: Level, count: int) -> np.ndarray:
-    """Return this many people whose decisions are the most, as many whose are the least arbitrary; most exposed."""
+    """Return the people with the most and the least arbitrary decisions and the most exposed, this many of each."""
     order = level.tested[np.argsort(-level.multiplicity.disagreement, kind="stable")]
     exposed, loss = np.zeros(0, int), level.privacy_loss
     if loss is not None:

@@ -52,7 +52,7 @@ def _at_level(level: Level, classes: int) -> dict[str, Any]:
     recalls = [_mean_over_models((decided[:, labels == k] == k).mean(1), level.confidence) for k in range(classes)
                if (labels == k).any()]  # fmt: skip
     return {
-        "recall": [number_or_none(one) for one in recalls],
+        "recall": [number_or_none(recall) for recall in recalls],
         "auc": number_or_none(_mean_over_models(areas(scores[:MOST_MODELS], labels), level.confidence)),
         "confusion": confusion.round(2).tolist(),
     }
@@ -78,8 +78,8 @@ def areas(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """
     if scores.ndim == 2:
         return _areas(scores, labels == 1)
-    each: np.ndarray = np.mean([_areas(scores[..., k], labels == k) for k in np.unique(labels)], axis=0)
-    return each
+    area: np.ndarray = np.mean([_areas(scores[..., k], labels == k) for k in np.unique(labels)], axis=0)
+    return area
 
 
 def _areas(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:

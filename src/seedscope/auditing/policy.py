@@ -48,8 +48,8 @@ class Rule:
     def __post_init__(self) -> None:
         if self.quantity not in QUANTITIES:
             raise unknown_name("quantity", self.quantity, QUANTITIES)
-        one = (self.at_most is None) != (self.at_least is None)
-        require(one, f"a rule on {self.quantity} needs either at_most or at_least.")
+        one_side = (self.at_most is None) != (self.at_least is None)
+        require(one_side, f"a rule on {self.quantity} needs either at_most or at_least.")
         require(self.by in ("bound", "value"), f"'by' of {self.quantity} must be 'bound' or 'value', got {self.by!r}.")
 
     @property
@@ -180,17 +180,17 @@ def parse_condition(text: str) -> Rule:
     >>> parse_condition("accuracy<=0.8").words
     'Accuracy: above 80.0 %'
     """
-    found = CONDITION.fullmatch(text)
+    condition = CONDITION.fullmatch(text)
     try:
-        limit = float(found[3]) / (100 if found[4] else 1) if found else None
+        limit = float(condition[3]) / (100 if condition[4] else 1) if condition else None
     except ValueError:
         limit = None
-    if found is None or limit is None:
+    if condition is None or limit is None:
         raise SeedscopeError(
             f"a condition is a quantity, <, <=, > or >=, and a number, like advantage>0.1; got {text!r}."
         )
-    side = "at_most" if ">" in found[2] else "at_least"
-    return Rule(found[1], **{side: limit}, strict="=" in found[2], enforced=True)  # type: ignore[arg-type]
+    side = "at_most" if ">" in condition[2] else "at_least"
+    return Rule(condition[1], **{side: limit}, strict="=" in condition[2], enforced=True)  # type: ignore[arg-type]
 
 
 def _policy(written: Mapping[str, Any], origin: str) -> Policy:
@@ -201,10 +201,10 @@ def _policy(written: Mapping[str, Any], origin: str) -> Policy:
     rules, declared = written.get("rules", {}), written.get("declared", {})
     tables = isinstance(rules, dict) and isinstance(declared, dict)
     require(tables, "'rules' and 'declared' must be tables, like [rules.advantage].")
-    plain = all(isinstance(one, str | int | float) for one in declared.values())
+    plain = all(isinstance(value, str | int | float) for value in declared.values())
     require(plain, "what is declared must be texts or numbers.")
     name = str(written.get("name", Path(origin).stem))
-    return Policy(name, tuple(_rule(one, body) for one, body in rules.items()), dict(declared), origin)
+    return Policy(name, tuple(_rule(quantity, body) for quantity, body in rules.items()), dict(declared), origin)
 
 
 def _rule(quantity: str, written: Any) -> Rule:

@@ -74,7 +74,7 @@ class Reconstruction:
             "left_smallest": number_or_none(self._left_of(np.argmin)),
             "left_median": number_or_none(self._left_of(lambda left: np.argsort(left)[len(left) // 2])),
             "own_units": None if self.own_units is None else self.own_units.as_dict(),
-            "guesses": [one.as_dict() for one in self.guesses],
+            "guesses": [guess.as_dict() for guess in self.guesses],
             "note": self.note,
         }
 
@@ -83,7 +83,7 @@ class Reconstruction:
         if self.left is None or not len(self.people):
             return None
         place = int(chosen(self.left[0]))
-        value, lower, upper = (float(one[place]) for one in self.left)
+        value, lower, upper = (float(values[place]) for values in self.left)
         if self.confidence is None:
             return Number(value, "estimate")
         return Number(value, "estimate", lower, upper, self.confidence)
@@ -96,7 +96,7 @@ def reconstruction(ensemble: Ensemble, data: Dataset | None) -> Reconstruction:
     require(data is not None, "it needs the rows themselves; give audit(…, data=…).")
     assert data is not None
     guesses = category_guesses(ensemble, data)
-    encoded = {column for one in category_columns(data) for column in one.columns}
+    encoded = {column for category in category_columns(data) for column in category.columns}
     if len(encoded) == len(data.feature_names):
         return Reconstruction(NOBODY, np.zeros(0), None, None, "proved", "every feature is a category", None, guesses)
     return replace(_of_features(ensemble, data), guesses=guesses, left_everybody=left_by_guarantee(ensemble))
@@ -113,20 +113,20 @@ def _of_features(ensemble: Ensemble, data: Dataset) -> Reconstruction:
     mechanism, fitted = ensemble.mechanism, ensemble.scaling.fit(data)
     regression = mechanism.regression(data, fitted)
     released = _released(ensemble, data)
-    found = record_bounds(data, mechanism, ensemble.scaling, regression=regression, released=released)
-    places, everybody = person_places(data), same_for_all(found)
+    bounds = record_bounds(data, mechanism, ensemble.scaling, regression=regression, released=released)
+    places, everybody = person_places(data), same_for_all(bounds)
     if regression is not None:
-        one = Reconstruction(places, standardised_error(found), found.left, None, found.kind, found.note)
-        return _with_own_units(one, found, found.feature_error_lower, ensemble)
-    if found.information is not None:
-        note, confidence = "; ".join(filter(None, [SAMPLED, found.note])), found.information.confidence
-        one = Reconstruction(places, personal_error(found), found.left, everybody, "estimate", note, confidence)
-        return _with_own_units(one, found, _personal(found), ensemble)
+        made = Reconstruction(places, standardised_error(bounds), bounds.left, None, bounds.kind, bounds.note)
+        return _with_own_units(made, bounds, bounds.feature_error_lower, ensemble)
+    if bounds.information is not None:
+        note, confidence = "; ".join(filter(None, [SAMPLED, bounds.note])), bounds.information.confidence
+        made = Reconstruction(places, personal_error(bounds), bounds.left, everybody, "estimate", note, confidence)
+        return _with_own_units(made, bounds, _personal(bounds), ensemble)
     if "fisher_traces" in ensemble.dataset:
-        return _recorded(ensemble, data, fitted, found)
-    note = "; ".join(filter(None, [_not_personal(ensemble), found.note]))
-    one = Reconstruction(NOBODY, np.zeros(0), None, everybody, found.kind, note)
-    return _with_own_units(one, found, found.feature_error_lower[:1], ensemble)
+        return _recorded(ensemble, data, fitted, bounds)
+    note = "; ".join(filter(None, [_not_personal(ensemble), bounds.note]))
+    made = Reconstruction(NOBODY, np.zeros(0), None, everybody, bounds.kind, note)
+    return _with_own_units(made, bounds, bounds.feature_error_lower[:1], ensemble)
 
 
 def _not_personal(ensemble: Ensemble) -> str:
@@ -136,15 +136,15 @@ def _not_personal(ensemble: Ensemble) -> str:
 
 
 def _with_own_units(
-    one: Reconstruction, bounds: RecordBounds, errors: np.ndarray, ensemble: Ensemble
+    made: Reconstruction, bounds: RecordBounds, errors: np.ndarray, ensemble: Ensemble
 ) -> Reconstruction:
     """Return it with each feature's error; pixels of images have no units of their own."""
     if len(ensemble.description.data.shape) != 1:
-        return one
-    found = own_units(bounds, errors, one.people, None if one.left is None else one.left[0], one.kind)
-    if found.exposed is not None:
-        found = replace(found, name=str(ensemble.texts("person_id")[one.people[found.exposed]]))
-    return replace(one, own_units=found)
+        return made
+    units = own_units(bounds, errors, made.people, None if made.left is None else made.left[0], made.kind)
+    if units.exposed is not None:
+        units = replace(units, name=str(ensemble.texts("person_id")[made.people[units.exposed]]))
+    return replace(made, own_units=units)
 
 
 def _recorded(ensemble: Ensemble, data: Dataset, fitted: FittedScaling, bounds: RecordBounds) -> Reconstruction:
@@ -155,11 +155,11 @@ def _recorded(ensemble: Ensemble, data: Dataset, fitted: FittedScaling, bounds: 
     widest = float(((values.std(axis=0) / deviations)[columns] ** 2).max())
     mean, lower, upper = (_mean_left(leakage, widest, trace) for trace in _traces(leakage))
     people, errors = ensemble.dataset["traced_person"].values, leakage.error_lower / widest
-    one = Reconstruction(
+    made = Reconstruction(
         people, errors, (mean, lower, upper), same_for_all(bounds), "estimate", RECORDED, leakage.confidence
     )
     traced = bounds.about([data.feature_names[j] for j in columns])
-    return _with_own_units(one, traced, errors_by_trace(traced, leakage.trace, deviations[columns]), ensemble)
+    return _with_own_units(made, traced, errors_by_trace(traced, leakage.trace, deviations[columns]), ensemble)
 
 
 def private_columns(ensemble: Ensemble) -> np.ndarray:
@@ -201,12 +201,12 @@ def category_guesses(ensemble: Ensemble, data: Dataset) -> tuple[Guess, ...]:
     categories = category_columns(data)[:SHOWN_COLUMNS]
     if not categories:
         return ()
-    shares = [level_shares(data, one) for one in categories]
-    priors = np.array([one.max() for one in shares])
+    shares = [level_shares(data, category) for category in categories]
+    priors = np.array([share.max() for share in shares])
     at_most = mechanism_success_upper(priors, ensemble.mechanism, ensemble.description.conditions)
     return tuple(
-        Guess(one.name, one.levels[int(share.argmax())], float(share.max()), float(most))
-        for one, share, most in zip(categories, shares, at_most, strict=True)
+        Guess(category.name, category.levels[int(share.argmax())], float(share.max()), float(most))
+        for category, share, most in zip(categories, shares, at_most, strict=True)
     )
 
 
@@ -252,6 +252,6 @@ def _in_deviations(bounds: RecordBounds, errors: np.ndarray) -> np.ndarray:
 
 def person_places(data: Dataset, part: Part | None = None) -> np.ndarray:
     """Return the places on an ensemble's person axis of a part's rows, by default those that models are trained on."""
-    parts = [one for one in (data.train, data.validation, data.test) if one is not None]
+    parts = [piece for piece in (data.train, data.validation, data.test) if piece is not None]
     rows = (data.base if part is None else part).rows
-    return np.searchsorted(np.sort(np.concatenate([one.rows for one in parts])), rows)
+    return np.searchsorted(np.sort(np.concatenate([piece.rows for piece in parts])), rows)

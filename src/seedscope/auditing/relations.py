@@ -73,9 +73,11 @@ class Finding:
 
 def relations(level: Level) -> list[dict[str, Any]]:
     """Return the questions that the people of a level can answer, with Spearman's correlation and its interval."""
-    found = columns(level)
-    answers = [_answer(one, found[one.first], found[one.second], level.confidence) for one in QUESTIONS]
-    return [one for one in answers if one is not None]
+    known = columns(level)
+    answers = [
+        _answer(question, known[question.first], known[question.second], level.confidence) for question in QUESTIONS
+    ]
+    return [answer for answer in answers if answer is not None]
 
 
 def _answer(question: Question, first: np.ndarray, second: np.ndarray, confidence: float) -> dict[str, Any] | None:

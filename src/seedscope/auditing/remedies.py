@@ -49,7 +49,7 @@ class Remedy:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
         numbers = {name: getattr(self, name) for name in ("epsilon", "arbitrary_share", "undecided", "accuracy")}
-        plain = {name: None if one is None else one.as_dict() for name, one in numbers.items()}
+        plain = {name: None if number is None else number.as_dict() for name, number in numbers.items()}
         names = ("title", "together", "spending", "delta")
         return {name: getattr(self, name) for name in names} | plain
 
@@ -69,8 +69,12 @@ class PricedRemedies:
     @property
     def enough(self) -> tuple[Remedy, ...]:
         """Those that come down to the wanted share, the cheapest first: by ε in all, then by people left undecided."""
-        reached = [one for one in self.remedies if one.arbitrary_share.value <= self.wanted]
-        return tuple(sorted(reached, key=lambda one: (round(one.epsilon.value, 6), one.undecided.value, one.together)))
+        reached = [remedy for remedy in self.remedies if remedy.arbitrary_share.value <= self.wanted]
+        return tuple(
+            sorted(
+                reached, key=lambda remedy: (round(remedy.epsilon.value, 6), remedy.undecided.value, remedy.together)
+            )
+        )
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -84,7 +88,7 @@ class PricedRemedies:
         further = best.epsilon.value > now.epsilon.value * (1 + 1e-9)
         extra = f"ε = {best.epsilon.value:.3g} in all" if further else "no further privacy"
         undecided = f", and leaves {_percent(best.undecided)} of the people undecided" if best.undecided.value else ""
-        decided = next((one for one in self.enough if not one.undecided.value), None)
+        decided = next((remedy for remedy in self.enough if not remedy.undecided.value), None)
         if best.undecided.value:
             whole = (
                 "none"
@@ -101,7 +105,7 @@ class PricedRemedies:
         """Return plain values."""
         return {
             "data": self.data, "mechanism": self.mechanism, "models": self.models, "wanted": self.wanted,
-            "remedies": [one.as_dict() for one in self.remedies], "sentences": list(self.sentences),
+            "remedies": [remedy.as_dict() for remedy in self.remedies], "sentences": list(self.sentences),
             "cheapest": self.enough[0].title if self.enough else None, "left_out": dict(self.left_out),
         }  # fmt: skip
 
@@ -152,16 +156,16 @@ def price_remedies(
     bench = Bench(
         data, mechanism, fitted, partial(_scores, data, scaling, Grid(models, root_seed=seed), jobs, progress)
     )
-    found, left_out = [*bench.alone(), *bench.weaker()], {}
+    remedies, left_out = [*bench.alone(), *bench.weaker()], {}
     for k in together:
-        found += bench.composed(k)
+        remedies += bench.composed(k)
         try:
-            found += bench.split(k)
+            remedies += bench.split(k)
         except SeedscopeError as error:
             require(error.argument == "epsilon", str(error))  # so little of ε is left that no model results
             left_out[f"ε split over {k}"] = str(error)
     assumes = mechanism.guarantee(bench.conditions).assumes
-    return PricedRemedies(data.name, mechanism.words(), models, wanted, tuple(found), left_out, assumes)
+    return PricedRemedies(data.name, mechanism.words(), models, wanted, tuple(remedies), left_out, assumes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,21 +194,21 @@ class Bench:
 
     def alone(self) -> list[Remedy]:
         """Return one model as it is, and abstention by it alone where noise of a public scale is on its weights."""
-        found = [self._single("as it is", "as it is", self.base, self.price)]
+        remedies = [self._single("as it is", "as it is", self.base, self.price)]
         told = told_by_released(self.base, self.data, CONFIDENCE)
         if told is None:
-            return found
+            return remedies
         decided = np.where(told.certain(CERTAIN), told.decided, multiplicity.ABSTAINED)
-        return [*found, self._priced("abstain by the released model alone", 1, "free", self.price, decided)]
+        return [*remedies, self._priced("abstain by the released model alone", 1, "free", self.price, decided)]
 
     def weaker(self) -> list[Remedy]:
         """Return one model at larger ε."""
-        (epsilon, delta), found = self.price, []
+        (epsilon, delta), remedies = self.price, []
         for times in MORE:
             level = self.mechanism.at_level(times * epsilon, delta, self.conditions)
             ensemble = self.trained(level, f"{times:g} times ε")
-            found.append(self._single(f"weaker privacy, {times:g} ε", "weaker", ensemble, (times * epsilon, delta)))
-        return found
+            remedies.append(self._single(f"weaker privacy, {times:g} ε", "weaker", ensemble, (times * epsilon, delta)))
+        return remedies
 
     def composed(self, k: int) -> list[Remedy]:
         """Return the rules of k models, each at the given ε."""

@@ -62,8 +62,11 @@ def _own_bounds(own: PerInstancePrivacy | None, audited: np.ndarray) -> tuple[np
     if own is not None:
         place = {person: k for k, person in enumerate(own.people.tolist())}
         known = [(k, place[person]) for k, person in enumerate(audited.tolist()) if person in place]
-        for here, there in known:
-            statistical[here], estimate[here] = own.epsilon_statistical[there], own.epsilon[there]
+        for audited_place, own_place in known:
+            statistical[audited_place], estimate[audited_place] = (
+                own.epsilon_statistical[own_place],
+                own.epsilon[own_place],
+            )
     return statistical, estimate
 
 
@@ -80,13 +83,13 @@ def _beyond_proof(tests: MembershipTests, proved: float | None, assumes: tuple[s
 
 def _beyond_curve(tests: MembershipTests, proved: float | None, assumes: tuple[str, ...]) -> list[str]:
     """Return what is wrong if the attack's rates are beyond the guarantee's curve, though not beyond its one ε."""
-    found = tests.set_curve
-    if proved is None or found is None or not found.exceeded:
+    curve = tests.set_curve
+    if proved is None or curve is None or not curve.exceeded:
         return []
     return [
-        f"The attack finds, at {100 * found.confidence:g} %, at least {100 * found.true_positive_lower:.1f} % of the "
-        f"models with the most exposed person while it accuses at most {100 * found.false_positive_upper:.1f} % of "
-        f"the others, and the guarantee's curve allows {100 * found.allowed:.1f} %: {_cause(assumes)}"
+        f"The attack finds, at {100 * curve.confidence:g} %, at least {100 * curve.true_positive_lower:.1f} % of the "
+        f"models with the most exposed person while it accuses at most {100 * curve.false_positive_upper:.1f} % of "
+        f"the others, and the guarantee's curve allows {100 * curve.allowed:.1f} %: {_cause(assumes)}"
     ]
 
 

@@ -54,11 +54,11 @@ def told(
     people = _asked(len(data.base), most, ensemble.description.grid.root_seed)
     asked = candidates_for(data, column, people, candidates, ensemble.description.grid.root_seed)
     if objective is None:
-        found = _by_runs(ensemble, data, asked, confidence)
+        success = _by_runs(ensemble, data, asked, confidence)
     else:
-        found = _by_density(ensemble, data, asked, objective, confidence)
+        success = _by_density(ensemble, data, asked, objective, confidence)
     ceiling = mechanism_success_upper(asked.chance, ensemble.mechanism, ensemble.description.conditions)
-    return Guessing(column, people, asked.chance, *found[0], ceiling, found[1], found[2], confidence)
+    return Guessing(column, people, asked.chance, *success[0], ceiling, success[1], success[2], confidence)
 
 
 def _asked(examples: int, most: int, seed: int) -> np.ndarray:
@@ -98,7 +98,7 @@ def _by_runs(ensemble: Ensemble, data: Dataset, asked: Candidates, confidence: f
     rows, possible = _scaled(ensemble, data, asked)
     grid = ensemble.description.grid
     draw = np.random.default_rng([grid.root_seed, 1])
-    truth = np.stack([draw.choice(asked.prior.shape[1], RELEASES, p=one) for one in asked.prior], axis=1)
+    truth = np.stack([draw.choice(asked.prior.shape[1], RELEASES, p=chances) for chances in asked.prior], axis=1)
     steps, network = _steps(ensemble, data)
     suspects = Suspects(asked.people, possible, asked.labels)
     logs = informed_releases(steps, network, rows, data.base.labels, suspects, truth, grid.root_seed, grid.init[0])
@@ -120,10 +120,10 @@ def _affordable(ensemble: Ensemble, data: Dataset, candidates: int) -> int:
     from seedscope.training.dpsgd import operations  # JAX
 
     steps, network = _steps(ensemble, data)
-    each = RELEASES * operations(steps, network, data.base.features.shape[1:], len(data.base), candidates)
-    large = f"the network is too large: {RELEASES} releases about one person take {each:.1g} operations"
-    require(each <= MOST_OPERATIONS, f"{large}, more than {MOST_OPERATIONS:.0e}; ask of a smaller network.")
-    return min(PEOPLE["runs"], int(MOST_OPERATIONS / each))
+    cost = RELEASES * operations(steps, network, data.base.features.shape[1:], len(data.base), candidates)
+    large = f"the network is too large: {RELEASES} releases about one person take {cost:.1g} operations"
+    require(cost <= MOST_OPERATIONS, f"{large}, more than {MOST_OPERATIONS:.0e}; ask of a smaller network.")
+    return min(PEOPLE["runs"], int(MOST_OPERATIONS / cost))
 
 
 def _scaled(ensemble: Ensemble, data: Dataset, asked: Candidates) -> tuple[np.ndarray, np.ndarray]:
@@ -155,14 +155,14 @@ def require_followed(data: Dataset, mechanism: Mechanism) -> None:
         require(data.classes == 2, two, argument="sensitive")
 
 
-def plain_told(found: Guessing) -> dict[str, Any]:
+def plain_told(guessing: Guessing) -> dict[str, Any]:
     """Return what can be told of a column, as plain values."""
     return {
-        "column": found.column,
-        "people": len(found.people),
-        "releases": found.releases,
-        "chance": float(found.chance.mean()),
-        "mean": found.mean,
-        "largest": number_or_none(found.largest),
-        "ceiling": float(found.ceiling.max()),
+        "column": guessing.column,
+        "people": len(guessing.people),
+        "releases": guessing.releases,
+        "chance": float(guessing.chance.mean()),
+        "mean": guessing.mean,
+        "largest": number_or_none(guessing.largest),
+        "ceiling": float(guessing.ceiling.max()),
     }

@@ -63,7 +63,9 @@ class Outcome:
     def broken(self) -> tuple[Check, ...]:
         """The rules that are not kept, the clearly broken ones first."""
         order = {"failed": 0, "open": 1, "look": 2}
-        return tuple(sorted((one for one in self.checks if one.status != "passed"), key=lambda one: order[one.status]))
+        return tuple(
+            sorted((check for check in self.checks if check.status != "passed"), key=lambda check: order[check.status])
+        )
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Verdict:
         """3: the training has a bug; 1: a rule that was asked for is not kept; 0 otherwise."""
         if self.tone == "stop":
             return BUG
-        return BROKEN if any(one.rule.enforced and one.status != "passed" for one in self.checks) else PASSED
+        return BROKEN if any(check.rule.enforced and check.status != "passed" for check in self.checks) else PASSED
 
 
 def judge(cases: Sequence[Case], policy: Policy | None = None) -> Verdict:
@@ -114,21 +116,21 @@ def judge(cases: Sequence[Case], policy: Policy | None = None) -> Verdict:
     index = preferred(cases, outcomes)
     case, outcome = cases[index], outcomes[index]
     sentences = (*case.alarms, *_chosen(cases, outcomes, index), *_reasons(outcome))
-    known = tuple(one.facts for one in cases)
+    known = tuple(judged.facts for judged in cases)
     return Verdict(outcome.tone, _headline(case, outcome), sentences, _numbers(case), index, rules, outcomes, known)
 
 
 def _outcome(case: Case, policy: Policy) -> Outcome:
     """Return what the policy says of a level."""
     checks = policy.check(case.facts)
-    found = {one.status for one in checks}
+    statuses = {check.status for check in checks}
     if case.alarms:
         tone: Tone = "stop"
-    elif "failed" in found:
+    elif "failed" in statuses:
         tone = "change"
     else:
         known = case.facts.get("advantage") is not None  # a proof or an attack, whatever the policy asks
-        tone = "release" if found <= {"passed"} and known else "talk"
+        tone = "release" if statuses <= {"passed"} and known else "talk"
     return Outcome(case.label, tone, checks)
 
 
@@ -139,14 +141,14 @@ def preferred(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> int:
     """
 
     def order(index: int) -> tuple[float, ...]:
-        outcome, found = outcomes[index], cases[index].facts
+        outcome, facts = outcomes[index], cases[index].facts
         if outcome.tone == "stop":
             return (-1.0,)
-        epsilon, accuracy = found.get("epsilon"), found.get("accuracy")
+        epsilon, accuracy = facts.get("epsilon"), facts.get("accuracy")
         private = math.inf if epsilon is None else epsilon.value
         if outcome.tone == "release":
             return (0.0, private)
-        broken = sum(one.status == "failed" for one in outcome.checks)
+        broken = sum(check.status == "failed" for check in outcome.checks)
         useful = 0.0 if accuracy is None else -round(accuracy.value, 3)
         return (float(SEVERITY.index(outcome.tone)), broken, len(outcome.broken), useful, private)
 
@@ -167,7 +169,11 @@ def _chosen(cases: Sequence[Case], outcomes: Sequence[Outcome], index: int) -> l
 
 def _reasons(outcome: Outcome) -> list[str]:
     """Return the rules that are not kept, or the numbers that keep to them."""
-    return [one.sentence for one in outcome.broken or outcome.checks if one.number is not None or one.status == "open"]
+    return [
+        check.sentence
+        for check in outcome.broken or outcome.checks
+        if check.number is not None or check.status == "open"
+    ]
 
 
 def _headline(case: Case, outcome: Outcome) -> str:

@@ -50,8 +50,8 @@ def abstain(
     lacks = f"none, and {model / 'model.json'} has none either (only models by output perturbation say it)"
     require(bool(noise and noise > 0), f"{need}, got {lacks if noise is None else noise}.", argument="noise_scale")
     people = data_options.open_data(data, target, None, None, id, drop_missing, 0)
-    found = summarise(replace(published, noise_scale=noise), people, level, confidence)
-    return options.print_json(found) if as_json else print_abstention(found)
+    summary = summarise(replace(published, noise_scale=noise), people, level, confidence)
+    return options.print_json(summary) if as_json else print_abstention(summary)
 
 
 def summarise(model: ReleasedModel, people: Dataset, level: float, confidence: float) -> dict[str, Any]:
@@ -60,26 +60,26 @@ def summarise(model: ReleasedModel, people: Dataset, level: float, confidence: f
     require(
         rows.shape[1] == len(model.weights) - 1, f"the model has {len(model.weights) - 1} features, the data other."
     )
-    found = model.arbitrariness(rows, confidence)
-    certain = found.certain(level)
+    told = model.arbitrariness(rows, confidence)
+    certain = told.certain(level)
     return {
         "people": len(rows),
         "noise_scale": model.noise_scale,
         "certain": int(certain.sum()),
         "level": level,
         "confidence": confidence,
-        "abstained": [str(one) for one in np.concatenate([people.base.ids, people.test.ids])[~certain]],
-        "disagreement_upper": found.upper.tolist(),
+        "abstained": [str(person) for person in np.concatenate([people.base.ids, people.test.ids])[~certain]],
+        "disagreement_upper": told.upper.tolist(),
     }
 
 
-def print_abstention(found: dict[str, Any]) -> None:
+def print_abstention(summary: dict[str, Any]) -> None:
     """Print the summary in words."""
-    named = found["abstained"][:LISTED]
-    more = len(found["abstained"]) - len(named)
+    named = summary["abstained"][:LISTED]
+    more = len(summary["abstained"]) - len(named)
     say(
-        f"{found['certain']:,} of {found['people']:,} people can be decided about: two runs would decide alike with "
-        f"chance {found['level']:g} or more, at {100 * found['confidence']:g} % for each of them."
+        f"{summary['certain']:,} of {summary['people']:,} people can be decided about: two runs would decide alike "
+        f"with chance {summary['level']:g} or more, at {100 * summary['confidence']:g} % for each of them."
     )
     if named:
         say(f"Abstain on {', '.join(named)}{f' and {more:,} more' if more else ''}.")

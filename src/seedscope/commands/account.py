@@ -63,8 +63,8 @@ def account(
     require(batch_size <= examples, f"--batch-size must be at most --examples, {examples}, got {batch_size}.")
     if noise is None:
         noise = least_noise(batch_size / examples, length, relation, epsilon, delta, advantage, tpr, fpr)
-    found = account_for(examples, batch_size, length, noise, delta, relation)
-    return options.print_json(found.as_dict()) if as_json else print_account(found)
+    accounted = account_for(examples, batch_size, length, noise, delta, relation)
+    return options.print_json(accounted.as_dict()) if as_json else print_account(accounted)
 
 
 def least_noise(
@@ -142,18 +142,18 @@ def print_account(account: Account) -> None:
     """Print the account, first the numbers, then what they mean."""
     from seedscope.accounting import plain_meanings  # start-up
 
-    found = account.as_dict()
+    numbers = account.as_dict()
     ways = ", ".join(f"{value:.4g} by {_WAYS[name]}" for name, value in account.epsilon.items())
     say(
         f"{account.steps:,} steps, each row in a batch with probability {account.sampling_probability:.4g}, noise "
         f"{account.noise_multiplier:.4g} times the clipping norm:"
     )
     say(f"  ε = {ways}, at δ = {account.delta:g} (proved, {RELATION_WORDS[account.relation]})")
-    where = found["mu"].get("note", "exactly")
-    say(f"  μ = {found['mu']['value']:.4g}: no easier to tell apart than N(0, 1) and N(μ, 1) ({where})")
+    where = numbers["mu"].get("note", "exactly")
+    say(f"  μ = {numbers['mu']['value']:.4g}: no easier to tell apart than N(0, 1) and N(μ, 1) ({where})")
     say("What that bounds, whatever the data and whoever looks at the trained model:")
-    rates, least = found["true_positive_rates"], min(account.epsilon.values())
-    for sentence in plain_meanings(least, found["membership_advantage"], rates, account.reconstruction):
+    rates, least = numbers["true_positive_rates"], min(account.epsilon.values())
+    for sentence in plain_meanings(least, numbers["membership_advantage"], rates, account.reconstruction):
         say(f"  · {sentence}")
     say("Only for Poisson batches: shuffled ones have another, generally worse, guarantee.")
 

@@ -164,7 +164,7 @@ def audit(
         personal_budget=personal_budget,
     )
     chosen = make_levels(given, mechanism, epsilon, table, private_scaling, imputation_share)
-    _require_sensitive(table, tuple(sensitive or ()), candidates, [one.mechanism for one in chosen.values()])
+    _require_sensitive(table, tuple(sensitive or ()), candidates, [level.mechanism for level in chosen.values()])
     network = model_options.make_model(model)
     names = _require_plans(table, chosen, network, seed, models)
     place = store or Path("runs") / f"audit-{table.name}-{mechanism}"
@@ -173,19 +173,21 @@ def audit(
     silent = quiet or as_json
     with options.on_cluster(cluster, jobs):
         trained = [
-            _train_level(table, one, network, models, neighbours, neighbour_models, seed, folders[label], jobs, silent)
-            for label, one in chosen.items()
+            _train_level(
+                table, level, network, models, neighbours, neighbour_models, seed, folders[label], jobs, silent
+            )
+            for label, level in chosen.items()
         ]
-    found = _examined(trained, table, judging, tuple(sensitive or ()), candidates)
-    found = replace(found, configuration=as_toml(context))
-    return _finish(found, _saved(found, out, public, parquet, about), show, as_json, judging, public)
+    examined = _examined(trained, table, judging, tuple(sensitive or ()), candidates)
+    examined = replace(examined, configuration=as_toml(context))
+    return _finish(examined, _saved(examined, out, public, parquet, about), show, as_json, judging, public)
 
 
-def _saved(found: Audit, out: Path, public: bool, parquet: bool, about: list[str] | None) -> list[Path]:
+def _saved(examined: Audit, out: Path, public: bool, parquet: bool, about: list[str] | None) -> list[Path]:
     """Write the report, and a sheet for everybody asked about; return what was written, the page first."""
     from seedscope.report import write_sheet  # start-up
 
-    return [*found.save(out, public, parquet), *(write_sheet(out, person) for person in about or ())]
+    return [*examined.save(out, public, parquet), *(write_sheet(out, person) for person in about or ())]
 
 
 def _finish_scores(
@@ -200,8 +202,8 @@ def _finish_scores(
     require(not foreign, f"{', '.join(foreign)} is for data to train on; a file of --scores has its own columns.")
     ensemble = read_scores(scores)
     claim_folder(out)
-    found = replace(_examined([ensemble], None, judging), configuration=configuration)
-    return _finish(found, found.save(out, public), show, as_json, judging, public)
+    examined = replace(_examined([ensemble], None, judging), configuration=configuration)
+    return _finish(examined, examined.save(out, public), show, as_json, judging, public)
 
 
 def _require_sensitive(data: Dataset, columns: tuple[str, ...], candidates: int, mechanisms: list[Any]) -> None:
@@ -226,14 +228,19 @@ def _require_plans(data: Dataset, levels: dict[str, Any], model: Any, seed: int,
     from seedscope.planning import Grid, make_plan  # start-up
 
     present = sorted(set(data.test.labels.tolist()))
-    names = ", ".join(repr(data.class_names[one]) for one in present)
+    names = ", ".join(repr(data.class_names[label]) for label in present)
     few = f"the test part must hold at least two classes, it has only {names}; choose another --test."
     require(len(present) >= 2, few)
     plans = {
         label: make_plan(
-            data, one.mechanism, model, Grid(1, root_seed=seed), _records(data, one.mechanism, models), one.scaling
+            data,
+            level.mechanism,
+            model,
+            Grid(1, root_seed=seed),
+            _records(data, level.mechanism, models),
+            level.scaling,
         )
-        for label, one in levels.items()
+        for label, level in levels.items()
     }
     for level in levels.values():
         mechanism_options.warn_of_size(level.mechanism, data)
@@ -254,10 +261,10 @@ def make_levels(
         return {"sgd": mechanism_options.level(given, mechanism, None, data, private_scaling, imputation_share)}
     wanted = epsilons or LEVELS.get(mechanism, (1.0,))
     levels = {
-        f"epsilon-{shortest(one)}": mechanism_options.level(
-            given, mechanism, one, data, private_scaling, imputation_share
+        f"epsilon-{shortest(aim)}": mechanism_options.level(
+            given, mechanism, aim, data, private_scaling, imputation_share
         )
-        for one in wanted
+        for aim in wanted
     }
     require(len(levels) == len(wanted), f"each --epsilon must be given once, got {epsilons}.")
     return levels
@@ -313,7 +320,7 @@ def _traced(data: Dataset, mechanism: Any) -> dict[str, Any]:
     """Return the records of what each training row gave away, where the mechanism has them: of columns with numbers."""
     from seedscope.datasets import category_columns  # start-up
 
-    encoded = {column for one in category_columns(data) for column in one.columns}
+    encoded = {column for category in category_columns(data) for column in category.columns}
     numbers = tuple(j for j in range(len(data.feature_names)) if j not in encoded)
     if mechanism.cannot_record("fisher_traces") or data.features.ndim != 2 or not numbers:
         return {}
@@ -336,12 +343,12 @@ def _examined(
     """Return the audit of the trained levels."""
     from seedscope.auditing import audit as examine  # start-up
 
-    found = examine(*trained, data=data, command=said_command(), sensitive=sensitive, candidates=candidates)
-    return replace(found, policy=judging.rules())
+    examined = examine(*trained, data=data, command=said_command(), sensitive=sensitive, candidates=candidates)
+    return replace(examined, policy=judging.rules())
 
 
 def _finish(
-    found: Audit, written: list[Path], show: bool, as_json: bool, judging: policy_options.Judging | None = None,
+    examined: Audit, written: list[Path], show: bool, as_json: bool, judging: policy_options.Judging | None = None,
     public: bool = False,
 ) -> None:  # fmt: skip
     """Print the verdict and where the report is; open it if asked to; what is wrong is an exit code too.
@@ -352,26 +359,26 @@ def _finish(
     if logs():
         log("written", paths=[str(path) for path in written])
     if judging is not None and (judging.junit or judging.sarif):
-        written = [*written, *judging.write(found.as_dict())]
+        written = [*written, *judging.write(examined.as_dict())]
     if public:
-        _print_public(found, written, as_json)
+        _print_public(examined, written, as_json)
     elif as_json:
-        report = found.as_dict()
+        report = examined.as_dict()
         parts = {"verdict": report["verdict"], "alarms": report["alarms"], "written": [str(path) for path in written]}
         options.print_json(parts)
     else:
-        if attacked := found.as_dict()["audited"]["attacked"]:
+        if attacked := examined.as_dict()["audited"]["attacked"]:
             say(attacked)
-        policy_options.print_verdict(found.verdict)
+        policy_options.print_verdict(examined.verdict)
         say(f"Report: {page}")
     if show:
         webbrowser.open(page.resolve().as_uri())
-    policy_options.leave(found.verdict, found.alarms)
+    policy_options.leave(examined.verdict, examined.alarms)
 
 
-def _print_public(found: Audit, written: list[Path], as_json: bool) -> None:
+def _print_public(examined: Audit, written: list[Path], as_json: bool) -> None:
     """Print what a public report may say: the guarantees, and where it is."""
-    levels = found.as_dict(public=True)["levels"]
+    levels = examined.as_dict(public=True)["levels"]
     if as_json:
         return options.print_json({"levels": levels, "written": [str(path) for path in written]})
     for level in levels:

@@ -56,25 +56,25 @@ def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
         command(**{name: value for name, value in given.items() if name not in ("config", "log_json")})
 
     hints = get_type_hints(command, include_extras=True)
-    every = [
-        one.replace(annotation=hints[one.name], kind=Parameter.KEYWORD_ONLY)
-        for one in signature(command).parameters.values()
+    parameters = [
+        parameter.replace(annotation=hints[parameter.name], kind=Parameter.KEYWORD_ONLY)
+        for parameter in signature(command).parameters.values()
     ]
-    every.append(Parameter("config", Parameter.KEYWORD_ONLY, default=None, annotation=Config))
-    every.append(Parameter("log_json", Parameter.KEYWORD_ONLY, default=False, annotation=LogJson))
-    run.__signature__ = Signature(every)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in every}
+    parameters.append(Parameter("config", Parameter.KEYWORD_ONLY, default=None, annotation=Config))
+    parameters.append(Parameter("log_json", Parameter.KEYWORD_ONLY, default=False, annotation=LogJson))
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
 def names_of(context: typer.Context) -> dict[str, str]:
     """Return, by the name of an option or argument as people write it, the name of the command's parameter."""
-    found: dict[str, str] = {}
-    for one in context.command.params:
-        name = str(one.name)
-        written = [option.lstrip("-") for option in one.opts if option.startswith("--")] or [name]
-        found |= dict.fromkeys([*written, *(option.replace("-", "_") for option in written)], name)
-    return found
+    names: dict[str, str] = {}
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        written = [option.lstrip("-") for option in parameter.opts if option.startswith("--")] or [name]
+        names |= dict.fromkeys([*written, *(option.replace("-", "_") for option in written)], name)
+    return names
 
 
 def defaults_in(path: Path, names: Mapping[str, str]) -> dict[str, Any]:
@@ -85,14 +85,14 @@ def defaults_in(path: Path, names: Mapping[str, str]) -> dict[str, Any]:
         raise SeedscopeError(f"--config {path} cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SeedscopeError(f"--config {path} is not TOML: {error}.") from None
-    found = {}
+    defaults = {}
     for name, value in entries.items():
         if names.get(name, "config") in OUTSIDE:
-            raise unknown_name(f"option in {path}", name, [one for one in names if names[one] not in OUTSIDE])
+            raise unknown_name(f"option in {path}", name, [known for known in names if names[known] not in OUTSIDE])
         fitting = not isinstance(value, dict)
         require(fitting, f"--config {path}: {name} must be a value or a list of values, not a table.")
-        found[names[name]] = value
-    return found
+        defaults[names[name]] = value
+    return defaults
 
 
 def as_toml(context: typer.Context) -> str:

@@ -65,41 +65,53 @@ def compare(
     if out is not None:
         claim_folder(out)
     with ExitStack() as bars:
-        found = compared(
+        comparison = compared(
             table, epsilon=epsilon, delta=delta, advantage=advantage, true_positive_rate=tpr, false_positive_rate=fpr,
             relation=cast(Relation, relation), mechanisms=mechanism or CONTENDERS, models=models, seed=seed,
             store=store, jobs=jobs,
             progress=lambda name: bars.enter_context(progress_of(name, quiet=as_json)),
         )  # fmt: skip
-    written = [] if out is None else write_comparison(out, found.as_dict())
+    written = [] if out is None else write_comparison(out, comparison.as_dict())
     if as_json:
-        options.print_json(found.as_dict() | {"written": [str(path) for path in written]})
+        options.print_json(comparison.as_dict() | {"written": [str(path) for path in written]})
     else:
-        _print(found, written)
+        _print(comparison, written)
     if show:
         webbrowser.open(written[0].resolve().as_uri())
 
 
-def _print(found: Comparison, written: list[Path]) -> None:
+def _print(comparison: Comparison, written: list[Path]) -> None:
     """Print the table, what follows, and where the page is."""
     from rich.console import Console  # start-up
     from rich.table import Table  # start-up
 
-    table = Table(title=cell(f"{found.data} at {found.risk}, {found.models} models each"), title_justify="left")
+    table = Table(
+        title=cell(f"{comparison.data} at {comparison.risk}, {comparison.models} models each"), title_justify="left"
+    )
     for name in ("mechanism", "accuracy", "disagreement", "arbitrary", "most exposed", "attack gains at most", "ε"):
         table.add_column(name, overflow="fold")
-    for one in found.contenders:
-        table.add_row(*map(cell, (one.title, *map(shown, row(one)))))
+    for contender in comparison.contenders:
+        table.add_row(*map(cell, (contender.title, *map(shown, row(contender)))))
     Console().print(table)
-    for sentence in (*found.sentences, *(f"Left out: {name}: {why}." for name, why in found.left_out.items())):
+    for sentence in (
+        *comparison.sentences,
+        *(f"Left out: {name}: {why}." for name, why in comparison.left_out.items()),
+    ):
         say(sentence)
     if written:
         say(f"Page: {written[0]}")
 
 
-def row(one: Any) -> tuple[Number | None, ...]:
+def row(contender: Any) -> tuple[Number | None, ...]:
     """Return a contender's numbers in the order of the table."""
-    return one.accuracy, one.disagreement, one.arbitrary_share, one.most_exposed, one.advantage_upper, one.epsilon
+    return (
+        contender.accuracy,
+        contender.disagreement,
+        contender.arbitrary_share,
+        contender.most_exposed,
+        contender.advantage_upper,
+        contender.epsilon,
+    )
 
 
 def shown(number: Number | None) -> str:

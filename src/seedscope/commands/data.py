@@ -25,15 +25,15 @@ def list_sets(as_json: Json = False) -> None:
 
     described = [datasets.describe(name) for name in datasets.names()]
     if as_json:
-        return print_json([asdict(one) for one in described])
+        return print_json([asdict(entry) for entry in described])
     from rich.console import Console
     from rich.table import Table
 
     table = Table("name", "train / validation / test", "features", "where", "what", box=None, header_style="bold")
-    for one in described:
-        rows = " / ".join(f"{size:,}" for size in one.rows)
-        shape = "×".join(map(str, one.features))
-        table.add_row(one.name, rows, shape, str(one.where), one.summary)
+    for entry in described:
+        rows = " / ".join(f"{size:,}" for size in entry.rows)
+        shape = "×".join(map(str, entry.features))
+        table.add_row(entry.name, rows, shape, str(entry.where), entry.summary)
     return Console(soft_wrap=False).print(table)
 
 

@@ -87,7 +87,9 @@ class TableOptions:
     @property
     def given(self) -> dict[str, Any]:
         """What was said, by name."""
-        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) not in (None, [])}
+        return {
+            option.name: value for option in fields(self) if (value := getattr(self, option.name)) not in (None, [])
+        }
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -121,18 +123,20 @@ def with_table_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        about = TableOptions(**{one.name: given.pop(one.name) for one in fields(TableOptions)})
+        about = TableOptions(**{option.name: given.pop(option.name) for option in fields(TableOptions)})
         quiet = any(given.get(name) for name in ("as_json", "quiet", "public"))  # what a table holds is not public
         command(**given | {"data": TableSource.of(given["data"], about, quiet)})
 
     hints = get_type_hints(command, include_extras=True)
     more = get_type_hints(TableOptions, include_extras=True)
-    described = [one.replace(annotation=hints[one.name]) for one in own.values()]
+    described = [parameter.replace(annotation=hints[parameter.name]) for parameter in own.values()]
     added = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=hint) for name, hint in more.items()]
     place = list(own).index("drop_missing") + 1
-    every = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*described[:place], *added, *described[place:])]
-    run.__signature__ = Signature(every)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in every}
+    parameters = [
+        parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in (*described[:place], *added, *described[place:])
+    ]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
@@ -185,9 +189,9 @@ def show_reading(reading: Reading) -> None:
     table = Table(
         *heads, box=box.SIMPLE_HEAD, header_style="bold", title="How each column was read", title_justify="left"
     )
-    for one in reading.columns[:SHOWN_COLUMNS]:
-        became = f"{one.became} ({one.note})" if one.note else one.became
-        cells = (one.name, one.role, one.kind, one.values, str(one.missing or ""), became)
+    for column in reading.columns[:SHOWN_COLUMNS]:
+        became = f"{column.became} ({column.note})" if column.note else column.became
+        cells = (column.name, column.role, column.kind, column.values, str(column.missing or ""), became)
         table.add_row(*map(cell, cells))
     console = Console(stderr=True)
     console.print(table)

@@ -289,8 +289,8 @@ def _for_a_person(
     """Return the options at the ε and δ of a row that give a person of this many rows the ε and δ asked for."""
     if epsilon is None or rows == 1:
         return replace(given, epsilon=epsilon, delta=delta)
-    one, share = _of_a_row(epsilon, DELTA if delta is None else delta, rows, epsilon)
-    return replace(given, epsilon=one, delta=None if name == "objective" else share)
+    of_a_row, share = _of_a_row(epsilon, DELTA if delta is None else delta, rows, epsilon)
+    return replace(given, epsilon=of_a_row, delta=None if name == "objective" else share)
 
 
 def _of_a_row(epsilon: float, delta: float, rows: int, together: float) -> tuple[float, float]:

@@ -51,7 +51,7 @@ def in_own_words(command: Callable[..., None]) -> Callable[..., None]:
             command(*given, **options)
         except SeedscopeError as error:
             known = signature(command).parameters
-            kind = next((one for one in ending.CODES if isinstance(error, one)), SeedscopeError)
+            kind = next((known_kind for known_kind in ending.CODES if isinstance(error, known_kind)), SeedscopeError)
             raise kind(with_options(_in_options(error), error.argument, known)) from error
         except KeyboardInterrupt:
             say("\nseedscope: stopped.", err=True)
@@ -80,7 +80,9 @@ def as_options(arguments: Mapping[str, Any]) -> str:
     words: list[str] = []
     for name, value in arguments.items():
         option = f"--{name.replace('_', '-')}"
-        words += [option] if value is True else [part for one in value for part in (option, shlex.quote(str(one)))]
+        words += (
+            [option] if value is True else [part for argument in value for part in (option, shlex.quote(str(argument)))]
+        )
     return " ".join(words)
 
 
@@ -100,13 +102,13 @@ TABLE_ARGUMENTS = (
 
 
 def with_options(sentence: str, argument: str | None, known: Iterable[str]) -> str:
-    """Return the library's sentence with the command's options in the place of its arguments.
+    """Return the library's sentence with the command's options in place of its arguments.
 
     >>> with_options("leave it out (ignore).", "ignore", ["ignore"]), with_options("too few.", "seeds", ["seeds"])
     ('leave it out (--ignore).', 'too few (--seeds).')
     """
     names = {name: f"(--{name.replace('_', '-')})" for name in known}
-    said = re.sub(r"\((\w+)\)", lambda found: names.get(found[1], found[0]), sentence)
+    said = re.sub(r"\((\w+)\)", lambda match: names.get(match[1], match[0]), sentence)
     option = names.get(argument or "", "")
     return said if not option or option in said else f"{said.removesuffix('.')} {option}."
 
@@ -119,7 +121,7 @@ def print_json(value: Any) -> None:
 def parse_steps(text: str | None) -> int | tuple[int, ...]:
     """Return checkpoints from text: a number of them, or steps separated by commas."""
     try:
-        numbers = [int(one) for one in (text or "1").split(",")]
+        numbers = [int(number) for number in (text or "1").split(",")]
     except ValueError:
         raise SeedscopeError(f"checkpoints must be a number or steps like 10,100,1000, got {text!r}.") from None
     return numbers[0] if len(numbers) == 1 else tuple(numbers)

@@ -36,14 +36,14 @@ def audit_estimator(
 
     _refuse_foreign(context)
     model = load_estimator(estimator)
-    found = _opened(data, target, group, test, id, drop_missing, seed)
-    place = store or Path("runs") / f"audit-{found.name}-{estimator.replace(':', '-')}"
+    table = _opened(data, target, group, test, id, drop_missing, seed)
+    place = store or Path("runs") / f"audit-{table.name}-{estimator.replace(':', '-')}"
     wanted = {name: count if was_given(context, name) else FEWER[name] for name, count in counts.items()}
     from_trees = store is None and resample == "none" and tells_of_everybody(model, wanted["models"])
     kept = None if from_trees else place
     with visibly("fitting", place, quiet) as progress:
         return audit_own(
-            model, found.X, found.y, groups=found.groups, test=found.test, ids=found.ids, name=found.name,
+            model, table.X, table.y, groups=table.groups, test=table.test, ids=table.ids, name=table.name,
             seeds=wanted["models"], neighbours=wanted["neighbours"], neighbour_seeds=wanted["neighbour_models"],
             resample=resample, seed=seed, store=kept, jobs=jobs, cluster=cluster, progress=progress,  # type: ignore[arg-type]
             command=said_command(),

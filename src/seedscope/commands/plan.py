@@ -64,8 +64,8 @@ def plan(
     counts = models_for(error, confidence, people, linear)
     network = model_options.make_model(model, hidden)
     cost = measure_cost(table, chosen, models=counts["exact interval"], model=network, jobs=jobs, memory=memory)
-    found = summarise(error, confidence, people, counts, cost)
-    return options.print_json(found) if as_json else print_plan(found, table.name, mechanism)
+    summary = summarise(error, confidence, people, counts, cost)
+    return options.print_json(summary) if as_json else print_plan(summary, table.name, mechanism)
 
 
 def models_for(error: float, confidence: float, examples: int, stand_ins: bool = False) -> dict[str, int]:
@@ -95,26 +95,26 @@ def summarise(error: float, confidence: float, examples: int, counts: dict[str, 
         for name, models in counts.items()
     }
     measured = {"models_per_second": cost.models_per_second, "start_seconds": cost.start_seconds}
-    here = measured | {"processes": cost.processes, "kind": "estimate"}
-    return {"error": error, "confidence": confidence, "examples": examples, "ways": ways, "measured": here}
+    speed = measured | {"processes": cost.processes, "kind": "estimate"}
+    return {"error": error, "confidence": confidence, "examples": examples, "ways": ways, "measured": speed}
 
 
-def print_plan(found: dict[str, Any], data: str, mechanism: str) -> None:
+def print_plan(summary: dict[str, Any], data: str, mechanism: str) -> None:
     """Print the plan as a table, and the command that carries it out."""
     from rich.console import Console
     from rich.table import Table
 
     say(
-        f"To know {found['examples']:,} disagreements to within {found['error']:g}, all at once at "
-        f"{100 * found['confidence']:g} %:"
+        f"To know {summary['examples']:,} disagreements to within {summary['error']:g}, all at once at "
+        f"{100 * summary['confidence']:g} %:"
     )
     table = Table("by", "models", "time here", "space at most", box=None, header_style="bold")
-    for name, way in found["ways"].items():
+    for name, way in summary["ways"].items():
         table.add_row(name, f"{way['models']:,}", in_time(way["seconds"]), in_bytes(way["bytes"]))
     Console().print(table)
-    measured = found["measured"]
+    measured = summary["measured"]
     say(
         f"Measured: {measured['models_per_second']:,.0f} models/s with {measured['processes']} "
         f"process{'es' if measured['processes'] > 1 else ''}, {measured['start_seconds']:.1f} s to start (estimate)."
     )
-    say(f"Next: seedscope train {data} --mechanism {mechanism} … --until-error {found['error']:g}")
+    say(f"Next: seedscope train {data} --mechanism {mechanism} … --until-error {summary['error']:g}")

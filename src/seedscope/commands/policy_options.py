@@ -51,22 +51,22 @@ class Judging:
         return write_for_pipelines(report, self.junit, self.sarif)
 
 
-def print_verdict(found: Verdict) -> None:
+def print_verdict(verdict: Verdict) -> None:
     """Print the advice, its reasons and the numbers that matter."""
-    say(found.headline)
-    for sentence in found.sentences:
+    say(verdict.headline)
+    for sentence in verdict.sentences:
         say(f"  {sentence}")
-    for one in found.numbers:
-        note = f", {one.number.note}" if one.number.kind == "estimate" and one.number.note else ""
-        say(f"  {one.name}: {one.number}{note}")
+    for number in verdict.numbers:
+        note = f", {number.number.note}" if number.number.kind == "estimate" and number.number.note else ""
+        say(f"  {number.name}: {number.number}{note}")
 
 
-def leave(found: Verdict, alarms: Sequence[str]) -> None:
+def leave(verdict: Verdict, alarms: Sequence[str]) -> None:
     """Say loudly what is wrong, and end with the exit code: 1 where a rule is not kept, 3 where training has a bug."""
     for alarm in alarms:
         say(f"seedscope: BUG IN THE TRAINING at {alarm}", err=True)
-    unkept = [one for one in found.checks if one.rule.enforced and one.status != "passed"]
-    for one in unkept:
-        say(f"seedscope: policy not kept: {one.rule.words}. {one.sentence}", err=True)
-    if alarms or found.exit_code:
-        raise typer.Exit(3 if alarms else found.exit_code)
+    unkept = [check for check in verdict.checks if check.rule.enforced and check.status != "passed"]
+    for check in unkept:
+        say(f"seedscope: policy not kept: {check.rule.words}. {check.sentence}", err=True)
+    if alarms or verdict.exit_code:
+        raise typer.Exit(3 if alarms else verdict.exit_code)

@@ -61,25 +61,25 @@ def release(
     level = mechanism_options.level(given, mechanism, aim, table, private_scaling, imputation_share)
     mechanism_options.warn_of_size(level.mechanism, table)
     network = model_options.make_model(model)
-    found = train_one(table, level.mechanism, model=network, scaling=level.scaling, unproved=unproved)
-    written = found.save(out, onnx)
-    return options.print_json(_summary(found, written)) if as_json else _print(found, written)
+    released = train_one(table, level.mechanism, model=network, scaling=level.scaling, unproved=unproved)
+    written = released.save(out, onnx)
+    return options.print_json(_summary(released, written)) if as_json else _print(released, written)
 
 
-def _summary(found: ReleasedModel, written: list[Path]) -> dict[str, Any]:
+def _summary(released: ReleasedModel, written: list[Path]) -> dict[str, Any]:
     """Return what was published and where, without the weights."""
-    facts = found.as_dict()
+    facts = released.as_dict()
     kept = ("model", "mechanism", "guarantee", "curve")
     return {name: facts[name] for name in kept} | {"written": [str(path) for path in written]}
 
 
-def _print(found: ReleasedModel, written: list[Path]) -> None:
+def _print(released: ReleasedModel, written: list[Path]) -> None:
     """Print the guarantee and where the model is."""
-    guarantee = found.guarantee
+    guarantee = released.guarantee
     if guarantee.epsilon is None:
         say(f"No ε is proved: {guarantee.reason}")
     else:
         say(f"ε = {guarantee.epsilon}, δ = {guarantee.delta:.3g}: {guarantee.reason}")
-    if found.curve is not None:
-        say(f"No membership attack has an advantage above {found.curve.advantage.value:.3g}.")
+    if released.curve is not None:
+        say(f"No membership attack has an advantage above {released.curve.advantage.value:.3g}.")
     say(f"Model: {', '.join(str(path) for path in written)}")

@@ -57,30 +57,30 @@ def remedies(
         claim_folder(out)
     level = mechanism_options.level(mechanism_options.MechanismOptions(delta=delta), mechanism, epsilon, table)
     with ExitStack() as bars:
-        found = price_remedies(
+        priced = price_remedies(
             table, level.mechanism, wanted=wanted, together=together or (3, 5), models=models, seed=seed, jobs=jobs,
             progress=lambda name: bars.enter_context(model_progress(name, quiet=as_json)),
         )  # fmt: skip
-    written = [] if out is None else write_remedies(out, found.as_dict())
+    written = [] if out is None else write_remedies(out, priced.as_dict())
     if as_json:
-        return options.print_json(found.as_dict() | {"written": [str(path) for path in written]})
-    return _print(found, written)
+        return options.print_json(priced.as_dict() | {"written": [str(path) for path in written]})
+    return _print(priced, written)
 
 
-def _print(found: PricedRemedies, written: list[Path]) -> None:
+def _print(priced: PricedRemedies, written: list[Path]) -> None:
     """Print the table, what follows, and where the page is."""
     from rich.console import Console  # start-up
     from rich.table import Table  # start-up
 
-    table = Table(title=cell(f"{found.data}: {found.mechanism}"), title_justify="left")
+    table = Table(title=cell(f"{priced.data}: {priced.mechanism}"), title_justify="left")
     for name in ("remedy", "privacy", "ε in all", "δ in all", "arbitrary", "undecided", "accuracy"):
         table.add_column(name, overflow="fold")
-    for one in found.remedies:
-        numbers = map(shown, (one.arbitrary_share, one.undecided, one.accuracy))
-        spent = f"{one.epsilon.value:.3g}"
-        table.add_row(*map(cell, (one.title, one.spending, spent, f"{one.delta:.2g}", *numbers)))
+    for remedy in priced.remedies:
+        numbers = map(shown, (remedy.arbitrary_share, remedy.undecided, remedy.accuracy))
+        spent = f"{remedy.epsilon.value:.3g}"
+        table.add_row(*map(cell, (remedy.title, remedy.spending, spent, f"{remedy.delta:.2g}", *numbers)))
     Console().print(table)
-    for sentence in (*found.sentences, *(f"Left out: {name}: {why}" for name, why in found.left_out.items())):
+    for sentence in (*priced.sentences, *(f"Left out: {name}: {why}" for name, why in priced.left_out.items())):
         say(sentence)
     if written:
         say(f"Page: {written[0]}")

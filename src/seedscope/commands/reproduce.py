@@ -47,7 +47,7 @@ def reproduce(
     written = done.save(folder)
     if as_json:
         return print_json(
-            {"comparisons": [asdict(one) for one in done.comparisons], "written": list(map(str, written))}
+            {"comparisons": [asdict(comparison) for comparison in done.comparisons], "written": list(map(str, written))}
         )
     print_comparisons(done.comparisons)
     for path in written:

@@ -41,11 +41,11 @@ def list_runs(folder: Folder = Path("runs"), as_json: Json = False) -> None:
 
     kept = kept_stores(folder)
     if as_json:
-        return print_json([asdict(one) for one in kept])
-    for one in kept:
-        size, age = in_bytes(one.bytes), in_time(one.seconds_since_change)
-        say(f"{one.path}  {one.data}, {one.mechanism}, {one.chunks} chunks, {size}, {age} ago")
-    whole = in_bytes(sum(one.bytes for one in kept))
+        return print_json([asdict(store) for store in kept])
+    for store in kept:
+        size, age = in_bytes(store.bytes), in_time(store.seconds_since_change)
+        say(f"{store.path}  {store.data}, {store.mechanism}, {store.chunks} chunks, {size}, {age} ago")
+    whole = in_bytes(sum(store.bytes for store in kept))
     return say(f"{len(kept)} stores, {whole}." if kept else f"No stores in {folder}.")
 
 
@@ -73,20 +73,20 @@ def remove(
 
     require(bool(stores) != (older_than is not None), "name the stores to remove, or give --older-than, one of both.")
     require(older_than is None or older_than >= 0, f"--older-than must be 0 or more days, got {older_than}.")
-    wanted = [one for path in stores or () for one in kept_stores(path)]
+    wanted = [store for path in stores or () for store in kept_stores(path)]
     nothing = [path for path in stores or () if not kept_stores(path)]
     require(not nothing, f"no store at {', '.join(map(str, nothing))}; see 'seedscope runs list'.")
     if older_than is not None:
-        wanted = [one for one in kept_stores(folder) if one.seconds_since_change > older_than * 86400]
-    whole = in_bytes(sum(one.bytes for one in wanted))
+        wanted = [store for store in kept_stores(folder) if store.seconds_since_change > older_than * 86400]
+    whole = in_bytes(sum(store.bytes for store in wanted))
     if wanted and not yes:
-        for one in wanted:
-            say(str(one.path), err=True)
+        for store in wanted:
+            say(str(store.path), err=True)
         confirm(f"Remove these {len(wanted)} stores, {whole}?")
-    for one in wanted:
-        remove_store(one.path)
+    for store in wanted:
+        remove_store(store.path)
     if as_json:
-        return print_json({"removed": [str(one.path) for one in wanted]})
+        return print_json({"removed": [str(store.path) for store in wanted]})
     return say(f"Removed {len(wanted)} stores, {whole}.")
 
 
@@ -107,11 +107,11 @@ def export(
     """
     from seedscope.storage import export_store  # start-up
 
-    found = export_store(store, file)
+    archived = export_store(store, file)
     if as_json:
-        return print_json(asdict(found))
-    say(f"Written: {found.path}, {len(found.stores)} stores, {in_bytes(found.bytes)}")
-    return say(f"SHA-256: {found.sha256}")
+        return print_json(asdict(archived))
+    say(f"Written: {archived.path}, {len(archived.stores)} stores, {in_bytes(archived.bytes)}")
+    return say(f"SHA-256: {archived.sha256}")
 
 
 @app.command("import")
@@ -130,8 +130,8 @@ def import_archive(
     """
     from seedscope.storage import import_store  # start-up
 
-    found = import_store(file, store, sha256)
+    archived = import_store(file, store, sha256)
     if as_json:
-        return print_json(asdict(found) | {"store": str(store)})
-    say(f"SHA-256: {found.sha256}")
-    return say(f"Stores: {', '.join(str(store / name) for name in found.stores)}")
+        return print_json(asdict(archived) | {"store": str(store)})
+    say(f"SHA-256: {archived.sha256}")
+    return say(f"Stores: {', '.join(str(store / name) for name in archived.stores)}")

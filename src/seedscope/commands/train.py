@@ -174,8 +174,8 @@ def _with_private_parts(
     noise = given.noise_multiplier is None and given.noise_scale is None
     require(noise, "private preprocessing is paid out of --epsilon; give that, and no noise.")
     aim = None if mechanism == "sgd" else 1.0 if given.epsilon is None else given.epsilon
-    found = mechanism_options.level(given, mechanism, aim, data, private_scaling, imputation_share)
-    return found.mechanism, found.scaling
+    level = mechanism_options.level(given, mechanism, aim, data, private_scaling, imputation_share)
+    return level.mechanism, level.scaling
 
 
 def _short_name(data: Any, mechanism: Any, model: Any, grid: Any, records: Any, scaling: Any) -> str:
@@ -200,12 +200,12 @@ def train_visibly(
         )  # fmt: skip
 
 
-def announce(found: Estimate) -> None:
+def announce(estimate: Estimate) -> None:
     """Print what training will take; on a terminal, ask before very long work or where the disk may be too small."""
-    say(str(found), err=True)
-    if not found.fits:
-        say(f"The disk has {in_bytes(found.free_bytes or 0)} left; what is compressed may still fit.", err=True)
-    doubtful = found.seconds > LONG or not found.fits
+    say(str(estimate), err=True)
+    if not estimate.fits:
+        say(f"The disk has {in_bytes(estimate.free_bytes or 0)} left; what is compressed may still fit.", err=True)
+    doubtful = estimate.seconds > LONG or not estimate.fits
     if doubtful and not logs() and sys.stdin.isatty() and sys.stderr.isatty():
         confirm("Go on?", default=True)
 
@@ -217,13 +217,13 @@ def train_until_visibly(
     from seedscope.execution import train_until  # start-up
 
     with visibly("training", store, quiet) as progress:
-        found = train_until(
+        until = train_until(
             data, mechanism, model=model, grid=grid, store=store, jobs=jobs, progress=progress,
             announce=None if quiet else announce, **limits,
         )  # fmt: skip
-    reached = {"reached": found.reached, "wanted": limits["error"], "error": found.error.as_dict()}
-    words = {} if found.stand_ins is None else {"stand_ins": found.stand_ins.words()}
-    return summarise(found.ensemble) | {"until_error": reached | words}
+    reached = {"reached": until.reached, "wanted": limits["error"], "error": until.error.as_dict()}
+    words = {} if until.stand_ins is None else {"stand_ins": until.stand_ins.words()}
+    return summarise(until.ensemble) | {"until_error": reached | words}
 
 
 @contextmanager
@@ -270,7 +270,7 @@ def with_losses(records: Any, of: str | None) -> Any:
 def _orders(written: str | None) -> tuple[float, ...]:
     """Return the numbers of a list with commas."""
     try:
-        return tuple(float(one) for one in written.split(",")) if written else ()
+        return tuple(float(order) for order in written.split(",")) if written else ()
     except ValueError:
         raise SeedscopeError(f"--norms-orders must be numbers with commas, like 1.5,2,4, got {written!r}.") from None
 
@@ -321,10 +321,10 @@ def print_summary(summary: dict[str, Any]) -> None:
     say(f"Kept in {summary['store']}")
 
 
-def until_sentence(found: dict[str, Any]) -> str:
+def until_sentence(summary: dict[str, Any]) -> str:
     """Return in words whether the wanted error was reached."""
-    error, confidence = found["error"]["value"], found["error"]["confidence"]
+    error, confidence = summary["error"]["value"], summary["error"]["confidence"]
     known = f"Each test person's disagreement is known to within {error:.3g}, all at once at {100 * confidence:g} %"
-    more = f" {found['stand_ins']}" if "stand_ins" in found else ""
-    said = f"{known}." if found["reached"] else f"{known}: not yet {found['wanted']:g}, raise --max-seeds to go on."
+    more = f" {summary['stand_ins']}" if "stand_ins" in summary else ""
+    said = f"{known}." if summary["reached"] else f"{known}: not yet {summary['wanted']:g}, raise --max-seeds to go on."
     return said + more

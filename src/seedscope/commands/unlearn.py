@@ -67,10 +67,10 @@ def unlearn(
     privacy = per_instance_privacy(ensemble, orders=orders_needed(order, len(person)))
     rows = [_row(ensemble, privacy, name) for name in person]
     requests = [(name, privacy.divergence(row)) for name, row in zip(person, rows, strict=True)]
-    found = summarise(unlearning_decisions(requests, order, budget), order, budget, privacy)
+    summary = summarise(unlearning_decisions(requests, order, budget), order, budget, privacy)
     if l2 is not None:
-        found["fine_tuning"] = _fine_tuning(ensemble, order, budget, l2, noise_scale, radius, row_norm)
-    return options.print_json(found) if as_json else print_decisions(found)
+        summary["fine_tuning"] = _fine_tuning(ensemble, order, budget, l2, noise_scale, radius, row_norm)
+    return options.print_json(summary) if as_json else print_decisions(summary)
 
 
 def summarise(
@@ -79,48 +79,48 @@ def summarise(
     """Return the decisions, with what they rest on."""
     listed = [
         {
-            "person": one.person,
-            "retrain": not one.kept,
-            "divergence": one.divergence.as_dict(),
-            **({} if one.refused is None else {"without_retraining": one.refused}),
+            "person": decision.person,
+            "retrain": not decision.kept,
+            "divergence": decision.divergence.as_dict(),
+            **({} if decision.refused is None else {"without_retraining": decision.refused}),
         }
-        for one in decisions
+        for decision in decisions
     ]
     return {
         "order": order,
         "budget": budget,
         "requests": listed,
-        "retrainings": sum(one["retrain"] for one in listed),
+        "retrainings": sum(request["retrain"] for request in listed),
         "runs": privacy.runs,
         "kind": "estimate",
         "assumes": ASSUMES,
     }
 
 
-def _print_fine_tuning(found: dict[str, Any]) -> None:
+def _print_fine_tuning(tuning: dict[str, Any]) -> None:
     """Print what stands in for training again."""
     say(
-        f"In the place of training again: project the weights onto the ball of radius {found['radius']:g}, then "
-        f"{found['steps']} whole-batch gradient steps without the person (L2 {found['l2']:g}, learning rate "
-        f"{found['learning_rate']:.4g}, noise {found['noise_scale']:g} on each weight). Proved "
-        f"{found['divergence']['note']}: {found['divergence']['value']:.3g} from training without them and the same "
+        f"In the place of training again: project the weights onto the ball of radius {tuning['radius']:g}, then "
+        f"{tuning['steps']} whole-batch gradient steps without the person (L2 {tuning['l2']:g}, learning rate "
+        f"{tuning['learning_rate']:.4g}, noise {tuning['noise_scale']:g} on each weight). Proved "
+        f"{tuning['divergence']['note']}: {tuning['divergence']['value']:.3g} from training without them and the same "
         "steps. A request after that needs the same again."
     )
 
 
-def print_decisions(found: dict[str, Any]) -> None:
+def print_decisions(summary: dict[str, Any]) -> None:
     """Print one line for each request, then the sum."""
-    for one in found["requests"]:
-        if one["retrain"]:
-            reason = f"keeping it would cost {one['without_retraining']:.3g}, above {found['budget']:g}"
-            say(f"{one['person']}: train again ({reason})")
+    for request in summary["requests"]:
+        if request["retrain"]:
+            reason = f"keeping it would cost {request['without_retraining']:.3g}, above {summary['budget']:g}"
+            say(f"{request['person']}: train again ({reason})")
         else:
-            say(f"{one['person']}: keep the model (divergence {one['divergence']['value']:.3g})")
-    if found.get("fine_tuning") and found["retrainings"]:
-        _print_fine_tuning(found["fine_tuning"])
+            say(f"{request['person']}: keep the model (divergence {request['divergence']['value']:.3g})")
+    if summary.get("fine_tuning") and summary["retrainings"]:
+        _print_fine_tuning(summary["fine_tuning"])
     say(
-        f"{found['retrainings']} of {len(found['requests'])} requests need training again. Order {found['order']:g}; "
-        f"an estimate from {found['runs']} runs, if {found['assumes']}."
+        f"{summary['retrainings']} of {len(summary['requests'])} requests need training again. "
+        f"Order {summary['order']:g}; an estimate from {summary['runs']} runs, if {summary['assumes']}."
     )
 
 
@@ -141,7 +141,7 @@ def _fine_tuning(ensemble: Ensemble, order: float, budget: float, l2: float, *se
 def _row(ensemble: Ensemble, privacy: PerInstancePrivacy, name: str) -> int:
     """Return the training row of a person's identifier, among those whose norms were recorded."""
     names = ensemble.texts("person_id")[privacy.people]
-    places = [place for place, one in enumerate(names) if one == name]
+    places = [place for place, person in enumerate(names) if person == name]
     if not places:
         raise SeedscopeError(
             f"no gradient norms were recorded of a row with identifier {name!r}; train with norms of the training part."

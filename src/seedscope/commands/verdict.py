@@ -50,21 +50,21 @@ def verdict(
     rules = judging.rules()
     report = read_report(run or Path())
     require(not report["public"], "a public report has no numbers to judge; give the internal one.")
-    found = judge_report(report, rules)
-    report["verdict"] |= plain_parts(found)
+    judged = judge_report(report, rules)
+    report["verdict"] |= plain_parts(judged)
     written = judging.write(report)
     if as_json:
-        print_json({**plain_parts(found), "written": [str(path) for path in written]})
+        print_json({**plain_parts(judged), "written": [str(path) for path in written]})
     else:
-        policy_options.print_verdict(found)
-    return policy_options.leave(found, report.get("alarms", []))
+        policy_options.print_verdict(judged)
+    return policy_options.leave(judged, report.get("alarms", []))
 
 
-def plain_parts(found: Verdict) -> dict[str, object]:
+def plain_parts(judged: Verdict) -> dict[str, object]:
     """Return what a judgement renews in a report's verdict."""
     from seedscope.auditing import plain_judgement  # start-up
 
-    return plain_judgement(found)
+    return plain_judgement(judged)
 
 
 def _print_quantities(as_json: bool) -> None:
@@ -72,7 +72,9 @@ def _print_quantities(as_json: bool) -> None:
     from seedscope.auditing import QUANTITIES  # start-up
 
     if as_json:
-        return print_json({name: {"title": one.title, "meaning": one.meaning} for name, one in QUANTITIES.items()})
-    for name, one in QUANTITIES.items():
-        say(f"{name:18} {one.title}. {one.meaning}")
+        return print_json(
+            {name: {"title": quantity.title, "meaning": quantity.meaning} for name, quantity in QUANTITIES.items()}
+        )
+    for name, quantity in QUANTITIES.items():
+        say(f"{name:18} {quantity.title}. {quantity.meaning}")
     return None

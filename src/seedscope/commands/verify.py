@@ -30,35 +30,40 @@ def verify(
     """
     from seedscope.storage import kept_stores, verify_store  # start-up
 
-    places = [one.path for one in kept_stores(store)] or [store]
-    found = [verify_store(place) for place in places]
+    places = [kept.path for kept in kept_stores(store)] or [store]
+    verified = [verify_store(place) for place in places]
     if as_json:
-        print_json([_plain(one) for one in found])
+        print_json([_plain(result) for result in verified])
     else:
-        _print(found)
-    bad = [str(one.path) for one in found if not one.whole]
+        _print(verified)
+    bad = [str(result.path) for result in verified if not result.whole]
     if bad:
         raise DamageError(f"damaged: {', '.join(bad)}; run the same training with --verify to mend it.")
 
 
-def _plain(found: Verified) -> dict[str, Any]:
+def _plain(verified: Verified) -> dict[str, Any]:
     """Return what was found of one store as plain values."""
-    findings = [asdict(one) | {"bad": one.bad} for one in found.findings]
-    return {"store": str(found.path), "whole": found.whole, "missing_chunks": found.missing, "findings": findings}
+    findings = [asdict(finding) | {"bad": finding.bad} for finding in verified.findings]
+    return {
+        "store": str(verified.path),
+        "whole": verified.whole,
+        "missing_chunks": verified.missing,
+        "findings": findings,
+    }
 
 
-def _print(found: list[Verified]) -> None:
+def _print(verified: list[Verified]) -> None:
     """Print one table of all stores, and a sentence for each."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table("store", "part", "checked", "good", "bad", "note", box=box.SIMPLE_HEAD, header_style="bold")
-    for one in found:
-        for place, part in enumerate(one.findings):
+    for result in verified:
+        for place, part in enumerate(result.findings):
             counts = (part.checked, part.good, part.bad or "") if part.checked else ("", "", "")
-            table.add_row(*map(cell, (one.path if place == 0 else "", part.part, *counts, part.note)))
+            table.add_row(*map(cell, (result.path if place == 0 else "", part.part, *counts, part.note)))
     Console().print(table)
-    for one in found:
-        state = "whole" if one.whole else "DAMAGED"
-        say(f"{one.path}: {state}{f', {one.missing} chunks are not trained yet' if one.missing else ''}.")
+    for result in verified:
+        state = "whole" if result.whole else "DAMAGED"
+        say(f"{result.path}: {state}{f', {result.missing} chunks are not trained yet' if result.missing else ''}.")

@@ -39,8 +39,10 @@ class Described:
 
     def describe(self) -> dict[str, Any]:
         """Return plain values that JSON has, the class under "type"."""
-        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}  # type: ignore[arg-type]
-        said = {name: _plain(it) for name, (it, usual) in values.items() if name not in self.later or it != usual}
+        values = {entry.name: (getattr(self, entry.name), entry.default) for entry in fields(self)}  # type: ignore[arg-type]
+        said = {
+            name: _plain(value) for name, (value, usual) in values.items() if name not in self.later or value != usual
+        }
         return {"type": type(self).__name__} | said
 
 
@@ -50,7 +52,7 @@ def from_description(description: dict[str, Any]) -> Any:
     kind = KINDS.get(str(name))
     if kind is None:
         raise SeedscopeError(f"{name} is not known here; import the module that defines it first.")
-    given = {one.name: description[one.name] for one in fields(kind) if one.init and one.name in description}  # type: ignore[arg-type]
+    given = {entry.name: description[entry.name] for entry in fields(kind) if entry.init and entry.name in description}  # type: ignore[arg-type]
     return kind(**{key: _value(value) for key, value in given.items()})
 
 
@@ -58,7 +60,7 @@ def from_description(description: dict[str, Any]) -> Any:
 def field_types(kind: Any) -> dict[str, Any]:
     """Return name → annotation of the fields that a caller gives."""
     hints = get_type_hints(kind)
-    return {one.name: hints[one.name] for one in fields(kind) if one.init}
+    return {entry.name: hints[entry.name] for entry in fields(kind) if entry.init}
 
 
 def checked(name: str, value: Any, hint: Any) -> Any:
@@ -107,18 +109,18 @@ def _rule(choices: tuple[Any, ...]) -> str:
         if isinstance(choice, type) and issubclass(choice, Described):
             said += instances(choice)
         elif get_origin(choice) is Literal:
-            said += [repr(one) for one in get_args(choice)]
+            said += [repr(literal) for literal in get_args(choice)]
         else:
             said.append({float: "a number", int: "a whole number", bool: "True or False"}.get(choice, str(choice)))
-    said = ["None" if one == str(type(None)) else one for one in said]
+    said = ["None" if words == str(type(None)) else words for words in said]
     return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} or {said[-1]}"
 
 
 def instances(kind: type[Described]) -> list[str]:
     """Return how instances of a class, or of the classes derived from it, are written."""
-    derived = [one for one in kind.__subclasses__() if one.__module__.startswith("seedscope.")]
+    derived = [subclass for subclass in kind.__subclasses__() if subclass.__module__.startswith("seedscope.")]
     if derived:
-        return [text for one in derived for text in instances(one)]
+        return [text for subclass in derived for text in instances(subclass)]
     return list(kind.written or (f"{kind.__name__}()",))
 
 
@@ -134,7 +136,7 @@ def _plain(value: Any) -> Any:
     """Return a field's value as plain values."""
     if isinstance(value, Described):
         return value.describe()
-    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def _value(value: Any) -> Any:

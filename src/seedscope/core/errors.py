@@ -62,7 +62,9 @@ def require_numbers(name: str, value: ArrayLike) -> np.ndarray:
     """Return the value as an array of floats, or raise where it is none of numbers: texts are not."""
     try:
         array = np.asarray(value)
-        huge = array.dtype.kind == "O" and all(isinstance(one, Real) for one in array.ravel())  # Python's own integers
+        huge = array.dtype.kind == "O" and all(
+            isinstance(item, Real) for item in array.ravel()
+        )  # Python's own integers
         if array.dtype.kind in "USO" and not huge:
             raise TypeError
         return array.astype(float, copy=False)
@@ -73,7 +75,7 @@ def require_numbers(name: str, value: ArrayLike) -> np.ndarray:
 def require_type(name: str, value: Any, kind: type | tuple[type, ...], remedy: str) -> None:
     """Raise unless the value is of a kind; the remedy says how to come by one."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    wanted = " or ".join(one.__name__ for one in kinds)
+    wanted = " or ".join(wanted_kind.__name__ for wanted_kind in kinds)
     rule = f"{name} must be of type {wanted}, got {type(value).__name__} {_shown(value)}; {remedy}."
     require(isinstance(value, kinds), rule, argument=name)
 
@@ -104,10 +106,10 @@ def require_count(name: str, value: Any, at_least: int = 1) -> None:
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> SeedscopeError:
     """Return the error for a name that is not among the known ones, with the nearest one suggested."""
-    names = [str(one) for one in known]
+    names = [str(text) for text in known]
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    shown = ", ".join(" ".join(one.split()) for one in names[:30]) + (", …" if len(names) > 30 else "")
+    shown = ", ".join(" ".join(text.split()) for text in names[:30]) + (", …" if len(names) > 30 else "")
     return SeedscopeError(f"unknown {kind} {str(name)[:200]!r}.{hint} Known: {shown}.")
 
 

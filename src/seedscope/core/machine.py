@@ -25,8 +25,8 @@ def machine_memory() -> int:
 
 def available_memory() -> int:
     """Return the bytes of memory that are free now, as the system sees it; all there are where it does not say."""
-    found = re.search(r"MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"))
-    return min(machine_memory(), int(found[1]) << 10) if found else machine_memory()
+    match = re.search(r"MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"))
+    return min(machine_memory(), int(match[1]) << 10) if match else machine_memory()
 
 
 @cache
@@ -35,7 +35,7 @@ def processor() -> dict[str, str]:
     said = _text("/proc/cpuinfo")
     name = re.search(r"model name\s*:\s*(.+)", said)
     flags = re.search(r"(?:flags|Features)\s*:\s*(.+)", said)
-    vectors = sorted(one for one in (flags[1].split() if flags else ()) if VECTORS.fullmatch(one))
+    vectors = sorted(flag for flag in (flags[1].split() if flags else ()) if VECTORS.fullmatch(flag))
     return {"cpu": name[1].strip() if name else platform.processor(), "vectors": " ".join(vectors)}
 
 

@@ -1,4 +1,4 @@
-"""A number that says of which kind it is: proved, statistical at a confidence, or an estimate."""
+"""A number that says what kind it is: proved, statistical at a confidence, or an estimate."""
 
 from __future__ import annotations
 

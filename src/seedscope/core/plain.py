@@ -24,11 +24,11 @@ def plain_values(value: Any, not_finite: Callable[[float], Any] = lambda _: None
     [1, 'nan', '-inf']
     """
     if isinstance(value, Mapping):
-        return {str(key): plain_values(one, not_finite) for key, one in value.items()}
+        return {str(key): plain_values(item, not_finite) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return plain_values(value.tolist(), not_finite)
     if isinstance(value, list | tuple):
-        return [plain_values(one, not_finite) for one in value]
+        return [plain_values(item, not_finite) for item in value]
     return not_finite(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -39,11 +39,13 @@ def printable(text: str) -> str:
     age\\x1b[31m caf\\udce9
     """
     kept = "\n\t"
-    return "".join(one if one.isprintable() or one in kept else ascii(one)[1:-1] for one in text)
+    return "".join(
+        character if character.isprintable() or character in kept else ascii(character)[1:-1] for character in text
+    )
 
 
 def without_places(text: str) -> str:
-    """Return a path's last part, or an address's kind: where things lie is nobody's business who reads a report.
+    """Return a path's last part, or an address's kind: where things lie is not the business of a report's readers.
 
     >>> without_places("/home/ada/patients.csv"), without_places("--at=runs/x"), without_places("tcp://10.0.0.1:8786")
     ('patients.csv', '--at=x', 'tcp://…')
@@ -62,7 +64,7 @@ def plain_list(values: np.ndarray) -> list[Any]:
     >>> plain_list(np.array([1 / 3, np.nan, 2]))
     [0.333333, None, 2.0]
     """
-    shortened: list[Any] = plain_values([float(f"{one:.6g}") for one in np.asarray(values, float)])
+    shortened: list[Any] = plain_values([float(f"{number:.6g}") for number in np.asarray(values, float)])
     return shortened
 
 
@@ -81,4 +83,6 @@ def as_read_back(value: Any) -> Any:
     >>> as_read_back({"probes": ("test",), "size": np.int64(3), "bound": math.inf})
     {'probes': ['test'], 'size': 3, 'bound': inf}
     """
-    return json.loads(json.dumps(value, default=lambda one: one.item() if isinstance(one, np.generic) else str(one)))
+    return json.loads(
+        json.dumps(value, default=lambda unknown: unknown.item() if isinstance(unknown, np.generic) else str(unknown))
+    )

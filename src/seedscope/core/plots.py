@@ -50,12 +50,12 @@ def interval_plot(numbers: Sequence[tuple[str, Number]], *, title: str, meaning:
     rows = [
         {
             "name": name,
-            "value": one.value,
-            "lower": one.value if one.lower is None else one.lower,
-            "upper": one.value if one.upper is None else one.upper,
-            "kind": one.kind,
+            "value": number.value,
+            "lower": number.value if number.lower is None else number.lower,
+            "upper": number.value if number.upper is None else number.upper,
+            "kind": number.kind,
         }
-        for name, one in numbers
+        for name, number in numbers
     ]
     y = alt.Y("name:N").title(None).sort([name for name, _ in numbers]).axis(labelLimit=220)
     base = alt.Chart(alt.InlineData(values=rows)).encode(y)

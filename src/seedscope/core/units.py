@@ -18,10 +18,10 @@ def parse_bytes(memory: int | str) -> int:
     >>> parse_bytes("2GiB"), parse_bytes("500 MB"), parse_bytes(1000)
     (2147483648, 500000000, 1000)
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
-    if found is None or not float(found[1]):
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
+    if match is None or not float(match[1]):
         raise SeedscopeError(f"memory must be a number of bytes above 0 or like 2GiB, got {str(memory)[:60]!r}.")
-    return int(float(found[1]) * (UNITS | BINARY_UNITS)[found[2] or ""])
+    return int(float(match[1]) * (UNITS | BINARY_UNITS)[match[2] or ""])
 
 
 def in_bytes(size: float) -> str:

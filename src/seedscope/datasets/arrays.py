@@ -122,7 +122,7 @@ def _numbered(values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
         f"labels have {len(known)} different values, at most {MOST_CLASSES} are allowed; is it a regression target?",
     )
     whole = known.dtype.kind == "f" and bool(np.all(known % 1 == 0))
-    return codes.astype(np.int64), tuple(str(int(one)) if whole else str(one) for one in known)
+    return codes.astype(np.int64), tuple(str(int(value)) if whole else str(value) for value in known)
 
 
 def _identity(ids: ArrayLike | None, rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -30,12 +30,12 @@ def few_valued(columns: np.ndarray, least_share: float = _SHARE) -> np.ndarray:
     """
     first = np.sort(columns[:64], axis=0)
     candidates = np.flatnonzero((np.diff(first, axis=0) != 0).sum(axis=0) < _LEVELS)
-    found = np.zeros(columns.shape[1], bool)
+    few_levels = np.zeros(columns.shape[1], bool)
     for j in candidates:
         values, counts = np.unique(columns[:, j], return_counts=True)
         few = 1 < len(values) <= min(_LEVELS, len(columns) // _REPEATS)
-        found[j] = few and counts.max() <= (1 - least_share) * len(columns)
-    return found
+        few_levels[j] = few and counts.max() <= (1 - least_share) * len(columns)
+    return few_levels
 
 
 def not_continuous(name: str, values: np.ndarray, remedy: str = "leave it out") -> SeedscopeError:
@@ -85,21 +85,21 @@ def category_columns(data: Dataset) -> tuple[Category, ...]:
     if data.features.ndim != 2:
         return ()
     encoded = _encoded(data)
-    inside = {column for one in encoded for column in one.columns}
+    inside = {column for category in encoded for column in category.columns}
     few = np.flatnonzero(few_valued(np.asarray(data.base.features), least_share=0.0))
     single = (_few_levels(data, int(j)) for j in few if int(j) not in inside)
-    return tuple(sorted([*encoded, *single], key=lambda one: one.columns))
+    return tuple(sorted([*encoded, *single], key=lambda category: category.columns))
 
 
 def _encoded(data: Dataset) -> list[Category]:
     """Return the categories whose features are named column=level."""
-    read = None if data.reading is None else {one.name for one in data.reading.columns}
-    found: dict[str, list[int]] = {}
+    read = None if data.reading is None else {entry.name for entry in data.reading.columns}
+    places_of: dict[str, list[int]] = {}
     for j, name in enumerate(data.feature_names):
         column, mark, _ = name.partition("=")
         if mark and (read is None or column in read):
-            found.setdefault(column, []).append(j)
-    return [_of_features(data, column, places) for column, places in found.items()]
+            places_of.setdefault(column, []).append(j)
+    return [_of_features(data, column, places) for column, places in places_of.items()]
 
 
 def _of_features(data: Dataset, column: str, places: list[int]) -> Category:

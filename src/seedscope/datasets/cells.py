@@ -117,13 +117,13 @@ def number(text: str, decimal: str) -> float:
 
 
 def _without_unit(texts: Sequence[str], decimal: str) -> Numbers | None:
-    """Return numbers that all have the same unit before or behind them; None where they have not."""
-    found = [_WITH_UNIT.fullmatch(text) for text in texts]
-    units = {(one[1] or "", (one[3] or "").lower()) for one in found if one}
+    """Return numbers that all have the same unit before or behind them, else None."""
+    matches = [_WITH_UNIT.fullmatch(text) for text in texts]
+    units = {(match[1] or "", (match[3] or "").lower()) for match in matches if match}
     if len(units) != 1 or units == {("", "")}:
         return None
-    read = np.array([number(one[2].strip(), decimal) if one else np.nan for one in found])
-    unit = next(one for pair in units for one in pair if one)
+    read = np.array([number(match[2].strip(), decimal) if match else np.nan for match in matches])
+    unit = next(mark for pair in units for mark in pair if mark)
     return Numbers(read, f"the unit {unit!r} is dropped") if not np.isnan(read).all() else None
 
 
@@ -142,10 +142,10 @@ def pairs(texts: Sequence[str]) -> Numbers:
     >>> pairs(["120/80", "135/85"]).values.tolist()
     [[120.0, 80.0], [135.0, 85.0]]
     """
-    found = [_PAIR.fullmatch(text) for text in texts]
+    matches = [_PAIR.fullmatch(text) for text in texts]
     read = [
-        [float(one[side].replace(",", ".")) for side in (1, 2)] if one else [float("nan"), float("nan")]
-        for one in found
+        [float(match[side].replace(",", ".")) for side in (1, 2)] if match else [float("nan"), float("nan")]
+        for match in matches
     ]
     return Numbers(np.array(read).reshape(-1, 2))
 
@@ -174,10 +174,10 @@ def dates(texts: Sequence[str]) -> Numbers | str:
 
 def _day_first(texts: Sequence[str]) -> bool | None:
     """Say whether dates that end with the year begin with the day; None if that cannot be told."""
-    found = [one for text in texts if (one := _YEAR_LAST.fullmatch(text))]
-    if any(one[2] == "." or int(one[1]) > 12 for one in found):
+    matches = [match for text in texts if (match := _YEAR_LAST.fullmatch(text))]
+    if any(match[2] == "." or int(match[1]) > 12 for match in matches):
         return True
-    return False if not found or any(int(one[3]) > 12 for one in found) else None
+    return False if not matches or any(int(match[3]) > 12 for match in matches) else None
 
 
 def _hours(text: str) -> float:
@@ -188,13 +188,13 @@ def _hours(text: str) -> float:
 
 def _days(text: str, day_first: bool) -> float:
     """Return one date in days since 1970-01-01, NaN if it is none."""
-    if found := _YEAR_FIRST.fullmatch(text):
-        year, month, day, *time = found.groups()
-    elif found := _YEAR_LAST.fullmatch(text):
-        first, _, second, year, *time = found.groups()
+    if match := _YEAR_FIRST.fullmatch(text):
+        year, month, day, *time = match.groups()
+    elif match := _YEAR_LAST.fullmatch(text):
+        first, _, second, year, *time = match.groups()
         day, month = (first, second) if day_first else (second, first)
-    elif (found := _MONTH_NAMED.fullmatch(text)) and found[2].lower() in _MONTHS:
-        day, name, year, *time = found.groups()
+    elif (match := _MONTH_NAMED.fullmatch(text)) and match[2].lower() in _MONTHS:
+        day, name, year, *time = match.groups()
         month = str(_MONTHS.index(name.lower()) + 1)
     else:
         return float("nan")
@@ -216,7 +216,7 @@ def spellings(counts: Mapping[str, int]) -> dict[str, str]:
     """
     fold: Callable[[str], str] = _yes_or_no if _all_yes_or_no(counts) else folded
     usual: dict[str, str] = {}
-    for name, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+    for name, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
         usual.setdefault(fold(name), name.strip())
     return {name: usual[fold(name)] for name in counts}
 
@@ -228,7 +228,7 @@ def merged(chosen: Mapping[str, str]) -> str:
     "'Yes', 'yes' are one level"
     """
     kinds = Counter(chosen.values())
-    groups = [[repr(name) for name in chosen if chosen[name] == one] for one, count in kinds.items() if count > 1]
+    groups = [[repr(name) for name in chosen if chosen[name] == level] for level, count in kinds.items() if count > 1]
     shown = [", ".join(names[:4]) + (", …" if len(names) > 4 else "") + " are one level" for names in groups[:3]]
     return "; ".join(shown) + (f"; and {len(groups) - 3} more" if len(groups) > 3 else "")
 

@@ -49,21 +49,23 @@ class Choices:
 def require_roles(frame: pd.DataFrame, choices: Choices) -> None:
     """Raise unless every named column exists and has one role only."""
     require(frame.columns.is_unique, "a table must not have two columns of one name.")
-    once = [("target", choices.target), *(("group", one) for one in choices.groups), ("test column", choices.test)]
+    once = [("target", choices.target), *(("group", group) for group in choices.groups), ("test column", choices.test)]
     choices.dictionary.require_known(frame.columns)
     once += [
         ("identifier", choices.id),
         ("person column", choices.person),
-        *(("column to ignore", one) for one in choices.ignore),
+        *(("column to ignore", name) for name in choices.ignore),
     ]
     lists = {"feature": choices.features, "numeric column": choices.numeric, "category": choices.category}
     also = [(role, name) for role, names in (lists | {"column to fill": tuple(choices.fill)}).items() for name in names]
     for role, column in (*once, *also):
         if column is not None and column not in frame.columns:
             raise unknown_name(role, column, [str(name)[:60] for name in frame.columns])
-    _require_one_role([*once, *(("feature", one) for one in choices.features if not choices.groups_as_features)])
     _require_one_role(
-        [("numeric column", one) for one in choices.numeric] + [("category", one) for one in choices.category]
+        [*once, *(("feature", feature) for feature in choices.features if not choices.groups_as_features)]
+    )
+    _require_one_role(
+        [("numeric column", name) for name in choices.numeric] + [("category", name) for name in choices.category]
     )
 
 

@@ -81,7 +81,7 @@ class Column:
         if self.values.ndim == 2:
             return Levels(self.codes, tuple(f"{first:g}/{second:g}" for first, second in self.values))
         truth = self.kind == "true/false"
-        names = tuple(str(bool(one)) if truth else number_name(one) for one in self.values)
+        names = tuple(str(bool(value)) if truth else number_name(value) for value in self.values)
         return Levels(self.codes, names, self.values)
 
     @property
@@ -93,7 +93,7 @@ class Column:
             return ", ".join(self.levels.names)
         if self.is_numeric:
             return f"{_range(self.values.min(0), self.kind)} to {_range(self.values.max(0), self.kind)}"
-        few = ", ".join(str(one)[:30] for one in self.values[:5])
+        few = ", ".join(str(value)[:30] for value in self.values[:5])
         return few if len(self.values) <= 5 else f"{few}, … ({len(self.values):,} levels)"
 
     def take(self, rows: np.ndarray | slice) -> Column:
@@ -201,4 +201,4 @@ def _range(end: np.ndarray, kind: str) -> str:
     """Return an end of a range; of a date its day."""
     if kind == "dates":
         return str(np.datetime64(0, "D") + np.timedelta64(int(np.floor(end)), "D"))
-    return "/".join(f"{float(one):.6g}" for one in np.atleast_1d(end))
+    return "/".join(f"{float(value):.6g}" for value in np.atleast_1d(end))

@@ -47,7 +47,7 @@ class Part:
     def take(self, index: np.ndarray | slice) -> Part:
         """Return the rows that the index selects, in its order."""
         groups = {name: values[index] for name, values in self.groups.items()}
-        persons, holes = (None if one is None else one[index] for one in (self.persons, self.holes))
+        persons, holes = (None if values is None else values[index] for values in (self.persons, self.holes))
         return Part(self.features[index], self.labels[index], self.ids[index], self.rows[index], groups, persons, holes)
 
     @property

@@ -35,8 +35,8 @@ class Dictionary:
     fill: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", {name: _range(name, one) for name, one in self.bounds.items()})
-        object.__setattr__(self, "levels", {name: _levels(name, one) for name, one in self.levels.items()})
+        object.__setattr__(self, "bounds", {name: _range(name, ends) for name, ends in self.bounds.items()})
+        object.__setattr__(self, "levels", {name: _levels(name, words) for name, words in self.levels.items()})
 
     @property
     def columns(self) -> set[str]:
@@ -50,7 +50,7 @@ class Dictionary:
 
     def require_known(self, columns: Iterable[str]) -> None:
         """Raise where it names a column that the table does not have."""
-        known = [str(one) for one in columns]
+        known = [str(column) for column in columns]
         for name in sorted(self.columns - set(known)):
             raise unknown_name("column with bounds or levels", name, known)
 
@@ -71,10 +71,10 @@ class Encoding:
 
     def holes(self, columns: Iterable[Column]) -> np.ndarray:
         """Return which features [row, feature] of these columns come from an empty cell."""
-        found = np.zeros(self.values.shape, bool)
+        empty = np.zeros(self.values.shape, bool)
         for column in columns:
-            found[:, self.places[column.name]] = (column.codes < 0)[:, None]
-        return found
+            empty[:, self.places[column.name]] = (column.codes < 0)[:, None]
+        return empty
 
 
 def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
@@ -83,13 +83,13 @@ def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
     parts = [_one(column, dictionary) for column in columns]
     lacking = [column.name for column, (_, ranges) in zip(columns, parts, strict=True) if ranges is None]
     first = shown(lacking[0]) if lacking else ""
-    some = f"column {first} has no bounds; give every column of numbers a least and a largest value."
-    require(not (dictionary.bounds and lacking), some, argument="bounds")
-    ranges = None if lacking else tuple(one for _, found in parts for one in found or ())
+    lacks = f"column {first} has no bounds; give every column of numbers a least and a largest value."
+    require(not (dictionary.bounds and lacking), lacks, argument="bounds")
+    ranges = None if lacking else tuple(own_range for _, own_ranges in parts for own_range in own_ranges or ())
     words = any(_has_levels(column) and column.name not in dictionary.columns for column in columns)
-    names = tuple(name for found, _ in parts for name in found.names)
-    ends = np.cumsum([0, *(len(found.names) for found, _ in parts)]).tolist()
-    places = {one.name: range(ends[k], ends[k + 1]) for k, one in enumerate(columns)}
+    names = tuple(name for part, _ in parts for name in part.names)
+    ends = np.cumsum([0, *(len(part.names) for part, _ in parts)]).tolist()
+    places = {column.name: range(ends[k], ends[k + 1]) for k, column in enumerate(columns)}
     levels = [column.name for column in columns if _has_levels(column) and column.name not in dictionary.bounds]
     categories = tuple(tuple(places[name]) for name in levels)
     return Encoding(names, _side_by_side(parts), ranges, (CATEGORIES,) if words else (), places, categories)
@@ -109,26 +109,26 @@ def _size_in_words(columns: Sequence[Column]) -> str:
 
 def _side_by_side(parts: list[tuple[Encoded, tuple[Range, ...] | None]]) -> np.ndarray:
     """Return all features in one array; each column's own array is given up as soon as it was copied."""
-    rows, width, place = len(parts[0][0].values), sum(len(found.names) for found, _ in parts), 0
+    rows, width, place = len(parts[0][0].values), sum(len(part.names) for part, _ in parts), 0
     values = np.empty((rows, width))
     while parts:
-        found, _ = parts.pop(0)
-        values[:, place : place + len(found.names)] = found.values
-        place += len(found.names)
+        encoded_part, _ = parts.pop(0)
+        values[:, place : place + len(encoded_part.names)] = encoded_part.values
+        place += len(encoded_part.names)
     return values
 
 
 def _one(column: Column, dictionary: Dictionary) -> tuple[Encoded, tuple[Range, ...] | None]:
     """Return one column's features and their ranges; None where these are not known."""
     if column.name in dictionary.levels:
-        found = _declared(column, dictionary.levels[column.name])
-        return found, ((0.0, 1.0),) * len(found.names)
-    found, known = features(column), dictionary.bounds.get(column.name)
+        part = _declared(column, dictionary.levels[column.name])
+        return part, ((0.0, 1.0),) * len(part.names)
+    part, known = features(column), dictionary.bounds.get(column.name)
     if known is None:
-        return found, ((0.0, 1.0),) * len(found.names) if _has_levels(column) else None
+        return part, ((0.0, 1.0),) * len(part.names) if _has_levels(column) else None
     words = f"bounds of {shown(column.name)} are for numbers, and the column holds {column.kind}"
     require(column.is_numeric, f"{words}; correct its cells, or give its levels.", argument="bounds")
-    return found, (known,) * len(found.names)
+    return part, (known,) * len(part.names)
 
 
 def _has_levels(column: Column) -> bool:
@@ -156,10 +156,10 @@ def read_dictionary(path: str | Path) -> Dictionary:
         raise SeedscopeError(f"the data dictionary {path} cannot be read: {error}.", argument="bounds") from None
     except tomllib.TOMLDecodeError as error:
         raise SeedscopeError(f"the data dictionary {path} is not TOML: {error}.", argument="bounds") from None
-    fill = {name: _declared_fill(name, one) for name, one in entries.items() if isinstance(one, dict)}
-    entries = {name: one["known"] if isinstance(one, dict) else one for name, one in entries.items()}
-    words: dict[str, Any] = {name: one for name, one in entries.items() if _has_words(one)}
-    numbers: dict[str, Any] = {name: one for name, one in entries.items() if name not in words}
+    fill = {name: _declared_fill(name, entry) for name, entry in entries.items() if isinstance(entry, dict)}
+    entries = {name: entry["known"] if isinstance(entry, dict) else entry for name, entry in entries.items()}
+    words: dict[str, Any] = {name: entry for name, entry in entries.items() if _has_words(entry)}
+    numbers: dict[str, Any] = {name: entry for name, entry in entries.items() if name not in words}
     return Dictionary(numbers, words, fill)
 
 
@@ -180,7 +180,7 @@ def _declared_fill(name: str, entry: dict[str, Any]) -> str:
 
 def _has_words(entry: Any) -> bool:
     """Whether an entry is a list with a word in it."""
-    return isinstance(entry, list) and any(isinstance(one, str) for one in entry)
+    return isinstance(entry, list) and any(isinstance(word, str) for word in entry)
 
 
 def parse_dictionary(bounds: Iterable[str] = (), levels: Iterable[str] = ()) -> Dictionary:
@@ -189,11 +189,11 @@ def parse_dictionary(bounds: Iterable[str] = (), levels: Iterable[str] = ()) -> 
     >>> parse_dictionary(["age:0:120"], ["colour:blue,green,red"])
     Dictionary(bounds={'age': (0.0, 120.0)}, levels={'colour': ('blue', 'green', 'red')}, fill={})
     """
-    found = Dictionary()
+    joined = Dictionary()
     for text in bounds:
-        one = read_dictionary(text) if text.endswith(".toml") else Dictionary(dict([_parsed_bounds(text)]))
-        found = found.joined(one)
-    return found.joined(Dictionary(levels=dict(map(_parsed_levels, levels))))
+        given = read_dictionary(text) if text.endswith(".toml") else Dictionary(dict([_parsed_bounds(text)]))
+        joined = joined.joined(given)
+    return joined.joined(Dictionary(levels=dict(map(_parsed_levels, levels))))
 
 
 def _parsed_bounds(text: str) -> tuple[str, Any]:
@@ -217,7 +217,7 @@ def _parsed_levels(text: str) -> tuple[str, tuple[str, ...]]:
 def _range(name: str, given: Any) -> Range:
     """Return a range of two finite numbers, the first below the second, or raise."""
     rule = f"bounds of {shown(name)} must be two finite numbers, the smaller first, got {given!r}."
-    numbers = isinstance(given, list | tuple) and len(given) == 2 and all(_is_number(one) for one in given)
+    numbers = isinstance(given, list | tuple) and len(given) == 2 and all(_is_number(end) for end in given)
     require(bool(numbers) and given[0] < given[1], rule, argument="bounds")
     return float(given[0]), float(given[1])
 
@@ -229,7 +229,7 @@ def _is_number(value: Any) -> bool:
 
 def _levels(name: str, given: Any) -> tuple[str, ...]:
     """Return two or more different words, or raise."""
-    words = isinstance(given, list | tuple) and all(isinstance(one, str) and one for one in given)
+    words = isinstance(given, list | tuple) and all(isinstance(word, str) and word for word in given)
     good = bool(words) and len(set(map(folded, given))) == len(given) >= 2
     require(good, f"levels of {shown(name)} must be two or more different words, got {given!r}.", argument="levels")
     return tuple(given)

@@ -32,7 +32,7 @@ class Imputation(Described, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "categories", tuple(tuple(map(int, one)) for one in self.categories))
+        object.__setattr__(self, "categories", tuple(tuple(map(int, category)) for category in self.categories))
 
     @property
     def spent(self) -> tuple[float, float]:
@@ -41,8 +41,8 @@ class Imputation(Described, ABC):
 
     def require_columns(self, count: int) -> None:
         """Raise unless the rule is for this many features."""
-        places = [one for columns in self.categories for one in columns]
-        apart = len(set(places)) == len(places) and all(0 <= one < count for one in places)
+        places = [column for columns in self.categories for column in columns]
+        apart = len(set(places)) == len(places) and all(0 <= place < count for place in places)
         require(apart, f"categories must be places of {count} features, each once, got {self.categories}.")
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Imputation(Described, ABC):
     @property
     def _one_hot(self) -> list[list[int]]:
         """The features of the columns that have one for each level."""
-        return [list(one) for one in self.categories if len(one) > 1]
+        return [list(category) for category in self.categories if len(category) > 1]
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class TypicalValues(Imputation):
         known = (~np.isnan(features)).sum(0)
         places = np.maximum(known - 1, 0) // 2
         medians = np.sort(features, axis=0)[places, np.arange(features.shape[1])]  # NaN comes last
-        found = np.where(known > 0, medians, 0.0)
+        fills = np.where(known > 0, medians, 0.0)
         for columns in self._one_hot:
-            found[columns] = _one_level(np.nansum(features[:, columns], axis=0))
-        return found
+            fills[columns] = _one_level(np.nansum(features[:, columns], axis=0))
+        return fills
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,10 @@ class PrivateValues(Imputation):
         noisy = (sums + draw(FINENESS * self.noise_scale, sums.size).reshape(sums.shape)) / FINENESS
         means = np.clip(noisy[0] / np.maximum(noisy[1], 1.0), -1, 1)
         lower, upper = np.asarray(self.lower), np.asarray(self.upper)
-        found: np.ndarray = (upper + lower) / 2 + (upper - lower) / 2 * means
+        fills: np.ndarray = (upper + lower) / 2 + (upper - lower) / 2 * means
         for columns in self.categories:
-            found[list(columns)] = _one_level(noisy[0, list(columns)]) if len(columns) > 1 else means[columns[0]] >= 0
-        return found
+            fills[list(columns)] = _one_level(noisy[0, list(columns)]) if len(columns) > 1 else means[columns[0]] >= 0
+        return fills
 
     def whole_sums(self, features: np.ndarray) -> np.ndarray:
         """Return the sums of values and the numbers of known cells [2, feature], in steps of the grid: whole numbers.
@@ -151,13 +151,13 @@ class PrivateValues(Imputation):
         unit = np.clip((np.where(known, features, 0.0) - (upper + lower) / 2) / ((upper - lower) / 2), -1, 1)
         one_hot = [column for columns in self._one_hot for column in columns]
         unit[:, one_hot] = np.where(known[:, one_hot], features[:, one_hot], 0.0) > 0.5
-        each = np.round(FINENESS * np.where(known, unit, 0.0)).astype(np.int64)
+        whole_cells = np.round(FINENESS * np.where(known, unit, 0.0)).astype(np.int64)
         counts = FINENESS * known.sum(0)
         counts[one_hot] = 0
-        return np.stack([each.sum(0), counts])
+        return np.stack([whole_cells.sum(0), counts])
 
 
 def _one_level(counts: np.ndarray) -> np.ndarray:
     """Return 1 for the most frequent level (the first of several), 0 for the others."""
-    found: np.ndarray = (np.arange(len(counts)) == counts.argmax()).astype(float)
-    return found
+    one_hot: np.ndarray = (np.arange(len(counts)) == counts.argmax()).astype(float)
+    return one_hot

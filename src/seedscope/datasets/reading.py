@@ -35,13 +35,17 @@ class Reading:
     @property
     def left_out(self) -> tuple[str, ...]:
         """The columns that are neither learned from nor used in another way."""
-        return tuple(one.name for one in self.columns if one.role == "left out")
+        return tuple(column.name for column in self.columns if column.role == "left out")
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The file's facts, dropped rows, columns left out and warnings, one sentence each."""
         dropped = f"{self.dropped:,} of {self.rows:,} rows were dropped: they have an empty cell."
-        unused = [f"Column {one.name!r} is left out: {one.became}." for one in self.columns if one.role == "left out"]
+        unused = [
+            f"Column {column.name!r} is left out: {column.became}."
+            for column in self.columns
+            if column.role == "left out"
+        ]
         return (*self.file, *((dropped,) if self.dropped else ()), *unused, *self.warnings)
 
     def describe(self) -> dict[str, Any]:
@@ -51,7 +55,7 @@ class Reading:
             "dropped": self.dropped,
             "file": list(self.file),
             "warnings": list(self.warnings),
-            "columns": [asdict(one) for one in self.columns],
+            "columns": [asdict(column) for column in self.columns],
         }
 
 
@@ -87,13 +91,13 @@ def raise_problems(problems: list[Problem]) -> None:
 
 def _together(problems: Iterable[Problem]) -> dict[str, Any]:
     """Return the remedies of all problems as one; empty if a problem has none."""
-    found: dict[str, Any] = {}
-    for one in problems:
-        if one.remedy is None:
+    together: dict[str, Any] = {}
+    for problem in problems:
+        if problem.remedy is None:
             return {}
-        for name, value in one.remedy.items():
-            found[name] = [*found.get(name, []), *value] if isinstance(value, list) else value
-    return found
+        for name, value in problem.remedy.items():
+            together[name] = [*together.get(name, []), *value] if isinstance(value, list) else value
+    return together
 
 
 def _as_arguments(remedy: Mapping[str, Any]) -> str:
@@ -103,7 +107,7 @@ def _as_arguments(remedy: Mapping[str, Any]) -> str:
 
 def _message(problems: tuple[Problem, ...], way_out: str) -> str:
     """Return all problems as a list, with what goes on without them."""
-    shown = [f"  {place}. {one.sentence}" for place, one in enumerate(problems[:30], start=1)]
+    shown = [f"  {place}. {problem.sentence}" for place, problem in enumerate(problems[:30], start=1)]
     more = [f"  … and {len(problems) - 30} more."] if len(problems) > 30 else []
     end = [f"To go on without all that: {way_out}"] if way_out else []
     return "\n".join([f"the table has {len(problems)} problems:", *shown, *more, *end])

@@ -31,10 +31,10 @@ def classes(column: Column, above: float | None = None) -> Levels:
     (('no', 'yes'), [0, 1, 0, 1])
     """
     target = f"target {shown(column.name)}"
-    found = column.levels if above is None else _cut(column, above)
-    count = len(found.names)
-    require(count > 1, f"{target} has one class only ({shown(found.names[0])}); at least two are needed.")
-    fractional = found.numbers is not None and bool(np.any(found.numbers % 1 != 0))
+    levels = column.levels if above is None else _cut(column, above)
+    count = len(levels.names)
+    require(count > 1, f"{target} has one class only ({shown(levels.names[0])}); at least two are needed.")
+    fractional = levels.numbers is not None and bool(np.any(levels.numbers % 1 != 0))
     if count > MOST_CLASSES or (fractional and count > 20):
         numeric = column.is_numeric and column.values.ndim == 1
         middle = f", for example its middle {_median(column)}" if numeric else ""
@@ -43,10 +43,10 @@ def classes(column: Column, above: float | None = None) -> Levels:
             f"can be audited: say above which number is class 1 (above){middle}.",
             argument="above",
         )
-    rows = np.bincount(found.codes)
-    rare = found.names[int(rows.argmin())]
+    rows = np.bincount(levels.codes)
+    rare = levels.names[int(rows.argmin())]
     require(rows.min() > 1, f"class {shown(rare)} of {target} has one row only; each class needs at least two.")
-    return found
+    return levels
 
 
 def _median(column: Column) -> str:
@@ -68,15 +68,15 @@ def _cut(column: Column, above: float) -> Levels:
 
 def group(column: Column) -> np.ndarray:
     """Return each row's group as text, an empty cell as a group of its own; raise if all are one, or too many."""
-    found = column.levels
-    names = (*found.names, MISSING_LEVEL) if column.missing else found.names
+    levels = column.levels
+    names = (*levels.names, MISSING_LEVEL) if column.missing else levels.names
     count, name = len(names), f"group column {shown(column.name)}"
     require(count > 1, f"{name} has the same value in every row; leave it out.")
     require(
         count <= MOST_GROUP_LEVELS,
         f"{name} has {count} levels, at most {MOST_GROUP_LEVELS} are allowed; put its values into bands first.",
     )
-    return Levels(found.codes, names).texts
+    return Levels(levels.codes, names).texts
 
 
 def identifiers(column: pd.Series) -> np.ndarray:
@@ -91,8 +91,8 @@ def identifiers(column: pd.Series) -> np.ndarray:
     texts: np.ndarray = np.array(texts_of(values), dtype=np.str_)[codes]
     name = f"identifier column {shown(column.name)}"
     if len(set(texts.tolist())) < len(texts):
-        found, counts = np.unique(texts, return_counts=True)
-        twice = found[int(counts.argmax())]
+        ids, counts = np.unique(texts, return_counts=True)
+        twice = ids[int(counts.argmax())]
         raise SeedscopeError(f"{name} must be unique, but {shown(twice)} is there more than once.")
     longest = texts.dtype.itemsize // 4
     require(longest <= 200, f"{name} has a value of {longest} characters; at most 200 are allowed.")
@@ -114,20 +114,20 @@ def require_no_nul(ids: Iterable[Any]) -> None:
     ids = list(ids)
     if set(map(type, ids)) == {str} and "\0" not in "".join(ids):
         return  # quickly, of millions
-    ending = next((one for one in ids if isinstance(one, str) and one.endswith("\0")), None)
+    ending = next((value for value in ids if isinstance(value, str) and value.endswith("\0")), None)
     require(ending is None, f"identifier {ending!r} ends with a NUL character, which would be lost; remove it first.")
 
 
 def marked_as_test(column: Column) -> np.ndarray:
     """Return which rows are test rows: test/true/yes/1 against train/false/no/0, in any case."""
-    found = column.levels
+    levels = column.levels
     known = _TEST_WORDS | _TRAIN_WORDS
-    for name in found.names:
+    for name in levels.names:
         require(
             name.lower() in known,
             f"test column {shown(column.name)} must say test or train (or true/false, yes/no, 1/0), got {shown(name)}.",
         )
-    marks: np.ndarray = np.array([known[name.lower()] for name in found.names])[found.codes]
+    marks: np.ndarray = np.array([known[name.lower()] for name in levels.names])[levels.codes]
     require(
         marks.any() and not marks.all(),
         f"test column {shown(column.name)} puts every row into the {'test' if marks.all() else 'training'} part.",

@@ -80,7 +80,7 @@ class Scaling(Described, ABC):
         """Return the scaling fitted on these training rows, if it learns; `draw` gives what is random about it."""
 
     def __repr__(self) -> str:
-        given = [(one.name, getattr(self, one.name)) for one in fields(self)]  # type: ignore[arg-type]
+        given = [(entry.name, getattr(self, entry.name)) for entry in fields(self)]  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
 
 
@@ -261,8 +261,8 @@ class PrivateMoments(Ranged):
     def whole_sums(self, features: np.ndarray) -> np.ndarray:
         """Return the sums of values, of squares less ½, and the number of rows, in steps of the grid: whole numbers."""
         unit = np.clip((np.asarray(features, float) - self.middle) / self.half, -1, 1)
-        each = np.round(FINENESS * np.concatenate([unit, unit**2 - 0.5], axis=1)).astype(np.int64)
-        return np.append(each.sum(0), FINENESS * len(each))
+        whole_cells = np.round(FINENESS * np.concatenate([unit, unit**2 - 0.5], axis=1)).astype(np.int64)
+        return np.append(whole_cells.sum(0), FINENESS * len(whole_cells))
 
 
 @dataclass(frozen=True, repr=False)
@@ -285,13 +285,13 @@ class Imputed(Scaling):
     def fit(self, data: Dataset) -> FittedScaling:
         """Return values and scaling of the training part, with one draw of what is random about them."""
         self.imputation.require_columns(data.features.shape[1])
-        found = self.refit(data.base.unfilled, seeded_normals(np.random.default_rng(0)))
-        part = replace(data.train, features=filled(data.train.unfilled, found.fill))
+        fitted = self.refit(data.base.unfilled, seeded_normals(np.random.default_rng(0)))
+        part = replace(data.train, features=filled(data.train.unfilled, fitted.fill))
         bound = self.scaling.fit(replace(data, train=part)).norm_bound  # also checks that it is for these columns
-        same = found.norm_bound == bound
+        same = fitted.norm_bound == bound
         name = type(self.scaling).__name__
         require(same, f"{name}() keeps no norm bound once empty cells are filled by what rows have; use Bounded.")
-        return found
+        return fitted
 
     def refit(self, features: np.ndarray, draw: RoundedNormals) -> FittedScaling:
         """Return values and scaling of these rows, which have NaN where a cell was empty."""
@@ -341,10 +341,10 @@ def scaling_from(description: Mapping[str, Any] | str) -> Scaling:
     Standardised(norm_bound=2.0)
     """
     if isinstance(description, str):
-        found = re.fullmatch(r"(\w+)\((?:norm_bound=(?:np\.float64\()?([0-9.e+-]+)\)?)?\)", description)
-        require(found, f"no scaling is known that is written {description!r}.")
-        assert found is not None
-        description = {"type": found[1]} | ({"norm_bound": float(found[2])} if found[2] else {})
+        match = re.fullmatch(r"(\w+)\((?:norm_bound=(?:np\.float64\()?([0-9.e+-]+)\)?)?\)", description)
+        require(match, f"no scaling is known that is written {description!r}.")
+        assert match is not None
+        description = {"type": match[1]} | ({"norm_bound": float(match[2])} if match[2] else {})
     scaling: Scaling = from_description(dict(description))
     require(isinstance(scaling, Scaling), f"{description['type']} is not a scaling.")
     return scaling

@@ -76,15 +76,16 @@ def parsed(file: str, text: str, separator: str | None = None) -> tuple[pd.DataF
 
 def _declared(text: str, separator: str | None) -> tuple[str, str | None]:
     """Return the text without a first line such as `sep=;`, and the separator that it declares."""
-    found = re.match(r"\s*\"?sep=(.)\"?[ \t]*(\r\n|\n|\r)", text)
-    return (text, separator) if found is None else (text[found.end() :], separator or found[1])
+    line = re.match(r"\s*\"?sep=(.)\"?[ \t]*(\r\n|\n|\r)", text)
+    return (text, separator) if line is None else (text[line.end() :], separator or line[1])
 
 
 def _layout(text: str, separator: str | None) -> Layout:
     """Return the separator that splits most lines alike, and the lines above the header."""
     lines = _first_lines(text)[:_SAMPLE] if '"' not in text[:100_000] else None
     best = max(
-        (_tried(text, lines, one) for one in ([separator] if separator else SEPARATORS)), key=lambda one: one[:2]
+        (_tried(text, lines, mark) for mark in ([separator] if separator else SEPARATORS)),
+        key=lambda layout: layout[:2],
     )
     return best[2]
 

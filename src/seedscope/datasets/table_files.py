@@ -78,14 +78,14 @@ def _typed(column: pd.Series) -> pd.Series:
     """Return a column with the type of what it holds."""
     import pandas as pd
 
-    found = understand(column)
-    if found.kind == "numbers" and found.problem is None:
-        numbers = np.append(found.values, np.nan)[found.codes]
-        whole = not found.missing and bool(np.all(np.abs(numbers) < 2**53)) and not np.any(numbers % 1)
+    read = understand(column)
+    if read.kind == "numbers" and read.problem is None:
+        numbers = np.append(read.values, np.nan)[read.codes]
+        whole = not read.missing and bool(np.all(np.abs(numbers) < 2**53)) and not np.any(numbers % 1)
         return pd.Series(numbers.astype(np.int64) if whole else numbers, index=column.index)
-    if found.kind == "true/false" and not found.missing:
-        return pd.Series(found.values[found.codes] == 1, index=column.index)
-    return column.where(found.codes >= 0, None)
+    if read.kind == "true/false" and not read.missing:
+        return pd.Series(read.values[read.codes] == 1, index=column.index)
+    return column.where(read.codes >= 0, None)
 
 
 def _table(file: str, content: bytes, options: FileOptions) -> tuple[pd.DataFrame, list[str]]:
@@ -140,17 +140,17 @@ def _parquet_frame(file: str, content: bytes) -> pd.DataFrame:
     """
     from pyarrow import parquet, types
 
-    found = parquet.ParquetFile(io.BytesIO(content))
-    known, groups = found.metadata, range(found.metadata.num_row_groups)
+    opened = parquet.ParquetFile(io.BytesIO(content))
+    known, groups = opened.metadata, range(opened.metadata.num_row_groups)
     size = max(8 * known.num_rows * known.num_columns, sum(known.row_group(k).total_byte_size for k in groups))
     require(
         size <= most_bytes(len(content), DENSEST_PARQUET),
         f"{file} holds {in_bytes(size)}, which does not fit; leave rows or columns out.",
     )
-    texts = [one.name for one in found.schema_arrow if types.is_string(one.type) or types.is_binary(one.type)]
+    texts = [field.name for field in opened.schema_arrow if types.is_string(field.type) or types.is_binary(field.type)]
     table = parquet.read_table(io.BytesIO(content), read_dictionary=texts)
     frame: pd.DataFrame = table.to_pandas(strings_to_categorical=False).reset_index(drop=True)
-    return frame.astype(dict.fromkeys([one for one in texts if one in frame], object))
+    return frame.astype(dict.fromkeys([name for name in texts if name in frame], object))
 
 
 def _spreadsheet(file: str, content: bytes, sheet: str | None) -> tuple[pd.DataFrame, list[str]]:
@@ -174,8 +174,8 @@ def _spreadsheet(file: str, content: bytes, sheet: str | None) -> tuple[pd.DataF
         raise
     except Exception as error:  # calamine's own errors have no common base
         raise SeedscopeError(f"{file} is not a readable spreadsheet: {_reason(error)}; save it as CSV.") from None
-    others = [repr(name) for name in names if name != chosen]
-    said = [f"The sheet {chosen!r} is read, not {', '.join(others[:5])}."] if others and sheet is None else []
+    unread = [repr(name) for name in names if name != chosen]
+    said = [f"The sheet {chosen!r} is read, not {', '.join(unread[:5])}."] if unread and sheet is None else []
     frame.columns = ["" if str(name).startswith("Unnamed: ") else name for name in frame.columns]
     return frame, said
 

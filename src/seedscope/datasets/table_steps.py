@@ -41,22 +41,24 @@ class TableSteps:
         """Every column that is not ignored and is not the identifier, as it is understood."""
         aside = {self.choices.id, *self._unwanted}
         wanted = [name for name in self.frame.columns if name not in aside]
-        found = {name: self._understand(name, self.choices.decimal) for name in wanted}
-        if self.choices.decimal is None and any("a comma separates decimals" in one.note for one in found.values()):
-            found = {name: self._understand(name, ",") for name in wanted}
-        return found
+        understood = {name: self._understand(name, self.choices.decimal) for name in wanted}
+        if self.choices.decimal is None and any(
+            "a comma separates decimals" in column.note for column in understood.values()
+        ):
+            understood = {name: self._understand(name, ",") for name in wanted}
+        return understood
 
     def _understand(self, name: str, decimal: str | None) -> Column:
         """Return a column as it is understood, empty cells filled if a value is given."""
         forced, words = self.choices.forced(name), self.choices.missing
-        found = understanding.understand(self.frame[name], forced, decimal, words)
-        if found.problem and name in (self.choices.target, self.choices.test, *self.choices.groups):
+        column = understanding.understand(self.frame[name], forced, decimal, words)
+        if column.problem and name in (self.choices.target, self.choices.test, *self.choices.groups):
             return understanding.understand(self.frame[name], "category", decimal, words)  # levels, whatever they are
-        if name not in self.choices.fill or not found.missing or found.problem:
-            return found
+        if name not in self.choices.fill or not column.missing or column.problem:
+            return column
         value = self.choices.fill[name]
-        filled = self.frame[name].astype(object).where(found.codes >= 0, value)
-        note = f"{found.missing} empty cells are filled with {value}"
+        filled = self.frame[name].astype(object).where(column.codes >= 0, value)
+        note = f"{column.missing} empty cells are filled with {value}"
         again = understanding.understand(filled.map(str) if isinstance(value, str) else filled, forced, decimal, words)
         return replace(again, note="; ".join(filter(None, [again.note, note])))
 
@@ -64,11 +66,11 @@ class TableSteps:
     def _unwanted(self) -> dict[str, str]:
         """The columns that are left out because somebody said so, with the reason."""
         named = {self.choices.target, self.choices.test, self.choices.id, *self.choices.groups}
-        found = dict.fromkeys(self.choices.ignore, "it is to be ignored")
+        reasons = dict.fromkeys(self.choices.ignore, "it is to be ignored")
         if self.choices.features:
             wanted = named | set(self.choices.features)
-            found |= {name: "it is not among the features" for name in self.frame.columns if name not in wanted}
-        return found
+            reasons |= {name: "it is not among the features" for name in self.frame.columns if name not in wanted}
+        return reasons
 
     @property
     def candidates(self) -> list[str]:
@@ -90,7 +92,7 @@ class TableSteps:
         whole = np.zeros(len(self.frame), bool)  # of a column with a problem of its own
         read = [self.understood[name] for name in self.needed]
         imputed_later = set(self.candidates) if self.choices.impute else set()
-        empty = [whole if one.problem or one.name in imputed_later else one.codes < 0 for one in read]
+        empty = [whole if column.problem or column.name in imputed_later else column.codes < 0 for column in read]
         if self.choices.id is not None:
             empty.append(understanding.empty_cells(self.frame[self.choices.id], self.choices.missing))
         return np.column_stack(empty) if empty else np.zeros((len(self.frame), 0), bool)
@@ -137,9 +139,9 @@ class TableSteps:
 
     def problems(self) -> list[Problem]:
         """Return everything that keeps the table from being read."""
-        found = [one for name in self.needed if (one := self._problem(name))]
+        alone = [problem for name in self.needed if (problem := self._problem(name))]
         hollow = self._empty_cells()
-        return [*found, *([hollow] if hollow else [])]
+        return [*alone, *([hollow] if hollow else [])]
 
     def _problem(self, name: str) -> Problem | None:
         """Return a needed column's problem: a role has its own rules for levels."""
@@ -193,26 +195,28 @@ class TableSteps:
         """Return the data set of a table without problems."""
         choices, rows = self.choices, self.kept_rows
         features = self._filled(classes)
-        encoding = encoded([features[one] for one in self.learned], choices.dictionary)
+        encoding = encoded([features[learned] for learned in self.learned], choices.dictionary)
         ids = rows if choices.id is None else roles.identifiers(self.frame[choices.id].iloc[rows])
         groups = {group: roles.group(self.used[group]) for group in choices.groups}
-        empty = {one: self.used[one] for one in self.learned if self.used[one].missing}
+        empty = {feature: self.used[feature] for feature in self.learned if self.used[feature].missing}
         rule = rule_on_features(choices.impute, encoding, bool(empty))
         holes = encoding.holes(empty.values()) if rule is not None and empty else None
         whole = Part(encoding.values, classes.codes.astype(np.int64), ids, rows, groups, self._persons, holes)
         marks = self._marks
         train, test = _parts(whole, classes.names, marks, choices.seed)
-        found = Dataset(
+        data = Dataset(
             name, whole.take(train), whole.take(test), encoding.names, classes.names, source, ranges=encoding.ranges,
             learned=(*encoding.learned, *self._told_by_rows()), drawn_test=marks is None, imputation=rule,
         )  # fmt: skip
-        found = with_typical_values(with_persons(found, choices.rows_per_person))
+        data = with_typical_values(with_persons(data, choices.rows_per_person))
         known = choices.dictionary
-        filled = {one: with_fill_note(features[one], empty[one], encoding, found, known) for one in empty}
+        filled = {
+            feature: with_fill_note(features[feature], empty[feature], encoding, data, known) for feature in empty
+        }
         reading = self._reading(classes, read, features | filled)
         for warning in reading.warnings:
             warnings.warn(warning, SeedscopeWarning, stacklevel=5)
-        return replace(found, reading=reading)
+        return replace(data, reading=reading)
 
     def _filled(self, classes: columns.Levels) -> dict[str, Column]:
         """Return the columns that are used; where a rule imputes, without empty cells, by the training rows alone."""
@@ -243,11 +247,13 @@ class TableSteps:
         bounds, mark = self.choices.dictionary.bounds, self.choices.decimal or "."
         left_out = bool(self.choices.dictionary.columns) and bool(set(self.reasons) - set(self._unwanted))
         declared = [name for name in self.learned if name in bounds]
-        sniffed = any(not understanding.read_alone(self.frame[one], self.understood[one], mark) for one in declared)
+        sniffed = any(
+            not understanding.read_alone(self.frame[column], self.understood[column], mark) for column in declared
+        )
         holes = any(self.used[name].missing for name in self.learned)
         imputed_from_rows = self.choices.impute == "typical" and holes
         told = {COLUMNS: left_out, WRITING: sniffed, IMPUTED: imputed_from_rows}
-        return tuple(what for what, there in told.items() if there)
+        return tuple(what for what, has in told.items() if has)
 
     def _reading(self, classes: columns.Levels, read: tuple[str, ...], used: Mapping[str, Column]) -> Reading:
         """Return how the table was read."""

@@ -140,8 +140,8 @@ def from_frame(
     choices = Choices(
         target, _names(groups), test, id, drop_missing, seed, groups_as_features, _names(ignore), _names(features),
         _names(numeric), _names(category), _names(missing), fill or {}, above, decimal,
-        Dictionary(bounds or {}, {name: tuple(one) for name, one in (levels or {}).items()}), person, rows_per_person,
-        impute,
+        Dictionary(bounds or {}, {name: tuple(words) for name, words in (levels or {}).items()}), person,
+        rows_per_person, impute,
     )  # fmt: skip
     if impute is not None and impute not in RULES:
         raise unknown_name("rule to impute by", impute, RULES)

@@ -60,10 +60,12 @@ def read_alone(cells_of: pd.Series, column: Column, decimal: str) -> bool:
     [True, False]
     """
     codes, values = factorised(cells_of)
-    if column.values.ndim > 1 or not all(isinstance(one, str | int | float | np.number | np.bool_) for one in values):
+    if column.values.ndim > 1 or not all(
+        isinstance(value, str | int | float | np.number | np.bool_) for value in values
+    ):
         return False
-    said = np.array([*(not _says_no_number(one) for one in values), False])[codes] & (column.codes >= 0)
-    alone = np.array([*(_alone(one, decimal) for one in values), np.nan])[codes]
+    said = np.array([*(not _says_no_number(value) for value in values), False])[codes] & (column.codes >= 0)
+    alone = np.array([*(_alone(value, decimal) for value in values), np.nan])[codes]
     return bool(np.array_equal(alone[said], column.values[column.codes[said]]))
 
 
@@ -86,7 +88,7 @@ def empty_cells(column: pd.Series, words: Sequence[str] = ()) -> np.ndarray:
     if set(map(type, plain)) == {str}:
         short = np.fromiter(map(len, map(str.strip, plain)), np.int64, len(plain)) <= longest
     else:
-        short = np.array([isinstance(one, str) for one in plain], bool)
+        short = np.array([isinstance(value, str) for value in plain], bool)
     empty: np.ndarray = np.zeros(len(values) + 1, bool)
     for place in np.flatnonzero(short):
         empty[place] = cells.is_empty(values[place], words)
@@ -103,11 +105,11 @@ def factorised(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     if is_complex_dtype(column.dtype):
         raise _unknown_type(column)
     try:
-        codes, found = pd.factorize(column.astype(object) if column.dtype == "category" else column)
+        codes, uniques = pd.factorize(column.astype(object) if column.dtype == "category" else column)
     except TypeError:
         raise _unknown_type(column) from None
-    values = np.asarray(found, dtype=object)
-    if not all(issubclass(one, _known_types()) for one in set(map(type, values.tolist()))):
+    values = np.asarray(uniques, dtype=object)
+    if not all(issubclass(kind, _known_types()) for kind in set(map(type, values.tolist()))):
         raise _unknown_type(column)
     return codes, values
 
@@ -159,16 +161,16 @@ def _from_texts(
     if len(texts) == 1 and folded <= set(cells.TICKS) and np.any(codes < 0):
         return Column(name, "true/false", (codes >= 0).astype(int), np.array([0.0, 1.0]), "an empty cell means no")
     counts = np.bincount(codes[codes >= 0], minlength=len(texts))
-    kind, found, complaint = _best(texts, counts, decimal)
+    kind, numbers, complaint = _best(texts, counts, decimal)
     if complaint:
         return Column(name, "dates", codes, np.array(texts), problem=_problem(name, complaint))
-    if found is None or 2 * counts[found.known].sum() <= counts.sum():
+    if numbers is None or 2 * counts[numbers.known].sum() <= counts.sum():
         refused = forced == "numeric"
         problem = _strays(name, "numbers", column.index, codes, texts, np.ones(len(texts), bool)) if refused else None
         return replace(_words(name, "words", codes, texts), problem=problem)
     if kind == "numbers" and forced is None and cells.are_codes(texts):
         return replace(_words(name, "codes", codes, texts), note="a leading zero makes them codes")
-    return _mostly(column, kind, codes, texts, found)
+    return _mostly(column, kind, codes, texts, numbers)
 
 
 def _best(texts: list[str], counts: np.ndarray, decimal: str | None) -> tuple[str, cells.Numbers | None, str | None]:
@@ -182,12 +184,12 @@ def _best(texts: list[str], counts: np.ndarray, decimal: str | None) -> tuple[st
     best: tuple[str, cells.Numbers | None] = ("words", None)
     most = 0
     for kind, attempt in tries:
-        found = attempt()
-        if isinstance(found, str):
-            return kind, None, found
-        rows = int(counts[found.known].sum())
+        numbers = attempt()
+        if isinstance(numbers, str):
+            return kind, None, numbers
+        rows = int(counts[numbers.known].sum())
         if rows > most and not (kind == "pairs" and len(texts) < 3):
-            best, most = (kind, found), rows
+            best, most = (kind, numbers), rows
         if rows == counts.sum():
             break
     return *best, None
@@ -195,25 +197,30 @@ def _best(texts: list[str], counts: np.ndarray, decimal: str | None) -> tuple[st
 
 def _with_note(texts: list[str], mark: str) -> cells.Numbers:
     """Return numbers read with a decimal mark, and a note if that is a comma that made a difference."""
-    found = cells.numbers(texts, mark)
+    numbers = cells.numbers(texts, mark)
     decimal = mark == "," and any("," in text for text in texts)
-    return replace(found, note="; ".join(filter(None, [found.note, "a comma separates decimals" if decimal else ""])))
+    return replace(
+        numbers, note="; ".join(filter(None, [numbers.note, "a comma separates decimals" if decimal else ""]))
+    )
 
 
-def _mostly(column: pd.Series, kind: str, codes: np.ndarray, texts: list[str], found: cells.Numbers) -> Column:
+def _mostly(column: pd.Series, kind: str, codes: np.ndarray, texts: list[str], numbers: cells.Numbers) -> Column:
     """Return a column of numbers, in which other cells are words for a missing value, or a problem."""
-    name, known = str(column.name), found.known
+    name, known = str(column.name), numbers.known
     strays = np.array(
-        [not one and text.lower() not in cells.EMPTY_AMONG_NUMBERS for one, text in zip(known, texts, strict=True)]
+        [
+            not is_number and text.lower() not in cells.EMPTY_AMONG_NUMBERS
+            for is_number, text in zip(known, texts, strict=True)
+        ]
     )
     problem = _strays(name, PLURAL[kind], column.index, codes, texts, strays) if strays.any() else None
-    empty = [repr(text) for text, one in zip(texts, known, strict=True) if not one]
+    empty = [repr(text) for text, is_number in zip(texts, known, strict=True) if not is_number]
     note = "; ".join(
-        filter(None, [found.note, f"{', '.join(empty[:4])} read as empty" if empty and not problem else ""])
+        filter(None, [numbers.note, f"{', '.join(empty[:4])} read as empty" if empty and not problem else ""])
     )
-    if found.values.ndim == 2:
-        return _pairs(name, codes, found.values, known, note, problem)
-    whole = _numeric(name, kind, np.where(known[codes], codes, -1) if not known.all() else codes, found.values)
+    if numbers.values.ndim == 2:
+        return _pairs(name, codes, numbers.values, known, note, problem)
+    whole = _numeric(name, kind, np.where(known[codes], codes, -1) if not known.all() else codes, numbers.values)
     return replace(whole, note=note, problem=problem)
 
 

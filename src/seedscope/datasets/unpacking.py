@@ -85,12 +85,16 @@ def _from_archive(file: str, content: bytes) -> bytes:
     """Return the one table in a zip archive; a spreadsheet, which is one too, as it is, after it was counted."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
-        found = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX")]
-        if {"[Content_Types].xml", "mimetype"} & {one.filename for one in found}:
+        members = [
+            member
+            for member in archive.infolist()
+            if not member.is_dir() and not member.filename.startswith("__MACOSX")
+        ]
+        if {"[Content_Types].xml", "mimetype"} & {member.filename for member in members}:
             _require_small(file, archive, most_bytes(len(content)))
             return content
-        require(len(found) == 1, f"{file} is an archive of {len(found)} files; unpack it and name the table.")
-        return _read(file, _opened(archive, found[0]), most_bytes(len(content)))
+        require(len(members) == 1, f"{file} is an archive of {len(members)} files; unpack it and name the table.")
+        return _read(file, _opened(archive, members[0]), most_bytes(len(content)))
     except SeedscopeError:
         raise
     except (zipfile.BadZipFile, *_BROKEN):

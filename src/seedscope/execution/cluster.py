@@ -62,10 +62,10 @@ def _client(address: str) -> Client | str:
     A port that accepts and then says nothing Dask understands would keep Dask waiting for ever: so that it cannot, the
     client is made in a thread that is left behind.
     """
-    found: queue.Queue[Client | str] = queue.Queue()
-    threading.Thread(target=lambda: found.put(_made(address)), daemon=True).start()
+    answers: queue.Queue[Client | str] = queue.Queue()
+    threading.Thread(target=lambda: answers.put(_made(address)), daemon=True).start()
     try:
-        return found.get(timeout=2 * PATIENCE)
+        return answers.get(timeout=2 * PATIENCE)
     except queue.Empty:
         return f"what answers there has not spoken Dask's protocol for {2 * PATIENCE} s"
 
@@ -161,11 +161,11 @@ def _tell_of_death(chunk: Any, callback: Any, future: Future[Any]) -> None:
     """Hand joblib the failure of a chunk that Dask has given up; joblib itself would wait for it for ever."""
     if (error := future.exception()) is None:
         return
-    found = failure(error, "the cluster")
+    told = failure(error, "the cluster")
     if isinstance(error, KilledWorker):
         where = str(getattr(error.last_worker, "address", "the cluster"))
-        found = Failure("its workers died every time, likely for lack of memory", where, lasting=True)
-    callback([(chunk, found)])
+        told = Failure("its workers died every time, likely for lack of memory", where, lasting=True)
+    callback([(chunk, told)])
 
 
 @contextmanager
@@ -208,9 +208,9 @@ def _remover(limit: float) -> Any:
         import time
 
         late = [
-            one.address
-            for one in dask_scheduler.workers.values()
-            if one.last_seen and time.time() - one.last_seen > limit
+            worker.address
+            for worker in dask_scheduler.workers.values()
+            if worker.last_seen and time.time() - worker.last_seen > limit
         ]
         for address in late:
             await dask_scheduler.remove_worker(address, stimulus_id=f"seedscope-silent-{time.time()}", close=False)
@@ -259,7 +259,7 @@ class Delivery(WorkerPlugin):
     """Brings a job to every worker of a cluster, also to those that join later or start again."""
 
     def __init__(self, job: Job, strict: bool = False):
-        versions = {name: one for name, one in software_versions().items() if name != "python"}
+        versions = {name: version for name, version in software_versions().items() if name != "python"}
         self.name, self._job = f"seedscope-{job.fingerprint}", job
         self._expected = workers.Expected(versions, self_test(job.model is not None), environment(), strict)
 
@@ -290,9 +290,9 @@ def delivered(client: Client, job: Job, strict: bool = False) -> Iterator[None]:
     except CommClosedError:
         raise lost(client) from None
     except Exception as error:  # whatever the workers' machines raise
-        found = failure(error).error
+        reason = failure(error).error
         raise ClusterError(
-            f"the cluster's workers cannot be set up: {found}; install the same Seedscope on every machine."
+            f"the cluster's workers cannot be set up: {reason}; install the same Seedscope on every machine."
         ) from error
     try:
         yield
@@ -308,5 +308,5 @@ def workers_but(client: Client, avoided: set[str]) -> dict[str, Any]:
     """Return Dask's options to prefer workers that are not avoided, if there are any."""
     if not avoided:
         return {}
-    others = [address for address in _cores(client) if address not in avoided]
-    return {"workers": others, "allow_other_workers": True} if others else {}
+    welcome = [address for address in _cores(client) if address not in avoided]
+    return {"workers": welcome, "allow_other_workers": True} if welcome else {}

@@ -43,16 +43,16 @@ def outcomes(plan: Plan, chunks: list[Chunk], jobs: int | None, strict: bool = F
     with _team(plan, len(chunks), jobs, strict) as run:
         for attempts_left in reversed(range(ATTEMPTS)):
             again: dict[Chunk, Failure] = {}
-            for chunk, found in run(failed or chunks, failed):
-                if not isinstance(found, Failure):
+            for chunk, outcome in run(failed or chunks, failed):
+                if not isinstance(outcome, Failure):
                     trained = True
-                elif attempts_left and not found.lasting:
-                    again[chunk] = found
+                elif attempts_left and not outcome.lasting:
+                    again[chunk] = outcome
                     if not trained and _hopeless(again):
                         yield from again.items()
                         return
                     continue
-                yield chunk, found
+                yield chunk, outcome
             if not again:
                 return
             failed = again
@@ -62,9 +62,9 @@ def _hopeless(failed: Mapping[Chunk, Failure]) -> bool:
     """Whether many chunks failed with one and the same error, and not just on one bad worker of several."""
     if len(failed) < HOPELESS:
         return False
-    places = {one.where.split(",")[0] for one in failed.values()}  # the machine, or a worker of a cluster
-    here = whereabouts().split(",")[0]
-    return len({one.error for one in failed.values()}) == 1 and (len(places) > 1 or places == {here})
+    places = {failure.where.split(",")[0] for failure in failed.values()}  # the machine, or a worker of a cluster
+    this_machine = whereabouts().split(",")[0]
+    return len({failure.error for failure in failed.values()}) == 1 and (len(places) > 1 or places == {this_machine})
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def _is_configured() -> bool:
     """Whether a backend was chosen: otherwise what joblib would use follows a stated preference."""
     from joblib.parallel import get_active_backend
 
-    kinds = {type(get_active_backend(prefer=one)[0]) for one in ("threads", "processes")}
+    kinds = {type(get_active_backend(prefer=preference)[0]) for preference in ("threads", "processes")}
     return len(kinds) == 1
 
 
@@ -130,7 +130,7 @@ def _is_dask(backend: Any) -> bool:
 @contextmanager
 def _here(plan: Plan) -> Iterator[Run]:
     """Train in this process, one chunk after another."""
-    yield lambda chunks, _: (attempt(plan.job, one, *plan.chunk_coordinates(one)) for one in chunks)
+    yield lambda chunks, _: (attempt(plan.job, chunk, *plan.chunk_coordinates(chunk)) for chunk in chunks)
 
 
 @contextmanager
@@ -188,7 +188,7 @@ def _cluster(plan: Plan, backend: Any, strict: bool) -> Iterator[Run]:
     client = backend.client
 
     def run(chunks: Iterable[Chunk], failed: Mapping[Chunk, Failure]) -> Iterator[Outcome]:
-        elsewhere = workers_but(client, {one.where for one in failed.values()})
+        elsewhere = workers_but(client, {failure.where for failure in failed.values()})
         chosen = ClusterBackend(client=client, **(backend.submit_kwargs | elsewhere))
         options = {"backend": chosen, "pre_dispatch": "2*n_jobs"}  # each worker has the next chunk at hand
         return iter(Stream(plan, plan.job.fingerprint, chunks, options, chosen.has_grown))
@@ -240,11 +240,11 @@ class Stream:
         common = {"return_as": "generator_unordered", "pre_dispatch": "1.5*n_jobs", "batch_size": 1, "max_nbytes": None}
         self._parallel, self._taken, self._over = Parallel(**(common | self._options)), 0, False
         with _closing_quietly(self._parallel(self._tasks())) as results:
-            for chunk, found in results:
+            for chunk, outcome in results:
                 self._taken += 1
                 self.away.pop(chunk, None)
                 self._look()
-                yield chunk, found
+                yield chunk, outcome
 
     def _tasks(self) -> Iterator[Any]:
         """Yield joblib's tasks; threads of joblib ask for the next one."""
@@ -274,7 +274,7 @@ def _closing_quietly(results: Any) -> Iterator[Any]:
 
 
 def _surviving(plan: Plan, job: FiledJob, chunks: Iterable[Chunk], options: dict[str, Any]) -> Iterator[Outcome]:
-    """Yield outcomes though processes are killed: what was under way is sent again, at last each chunk on its own."""
+    """Yield outcomes even if processes are killed: what was under way is sent again, at last each chunk on its own."""
     waiting, alone, suspected, crashes = list(chunks), list[Chunk](), Counter[Chunk](), 0
     while waiting:
         stream = Stream(plan, job, waiting, options)
@@ -288,8 +288,8 @@ def _surviving(plan: Plan, job: FiledJob, chunks: Iterable[Chunk], options: dict
             if crashes == CRASHES_IN_A_ROW:
                 raise _killed(error) from None
             suspected.update(list(stream.away))
-            alone += [one for one in stream.away if suspected[one] >= ATTEMPTS - 1]
-            waiting = [one for one in stream.away if suspected[one] < ATTEMPTS - 1] + list(stream.waiting)
+            alone += [chunk for chunk in stream.away if suspected[chunk] >= ATTEMPTS - 1]
+            waiting = [chunk for chunk in stream.away if suspected[chunk] < ATTEMPTS - 1] + list(stream.waiting)
     for chunk in alone:
         try:
             yield from Stream(plan, job, [chunk], options)

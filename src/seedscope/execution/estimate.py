@@ -52,7 +52,7 @@ def estimate(
     `chunk_seconds` is what a chunk of the plan took a worker before; without it the time is worked out from the number
     of floating-point operations, which is right to a factor of about three.
     """
-    models = sum(chunk_models(plan, one) for one in missing)
+    models = sum(chunk_models(plan, chunk) for chunk in missing)
     padded = len(missing) * plan.shape.seeds * plan.shape.neighbours * len(plan.inits)
     busy = min(workers, max(1, len(missing)))
     load = load_of(plan)
@@ -64,7 +64,9 @@ def estimate(
 
 def bytes_per_model(plan: Plan) -> int:
     """Return the bytes that the records of one seed take, before compression."""
-    sizes = (math.prod(one.shape) * np.dtype(one.dtype).itemsize / plan.grid.seeds for one in variables(plan))
+    sizes = (
+        math.prod(variable.shape) * np.dtype(variable.dtype).itemsize / plan.grid.seeds for variable in variables(plan)
+    )
     return math.ceil(sum(sizes))
 
 

@@ -39,4 +39,4 @@ def in_workers(
     options = local if configured_workers() is None else {}
     how = "generator" if in_order else "generator_unordered"
     with importing_nothing_here():
-        yield from Parallel(return_as=how, batch_size=1, **options)(delayed(function)(one) for one in given)
+        yield from Parallel(return_as=how, batch_size=1, **options)(delayed(function)(argument) for argument in given)

@@ -114,13 +114,13 @@ def train_into(
     jobs = jobs or default_jobs(plan, len(missing))
     if announce:
         announce(estimate(plan, missing, jobs, store.chunk_seconds(), store.path))
-    done = plan.models - sum(chunk_models(plan, one) for one in missing)
+    done = plan.models - sum(chunk_models(plan, chunk) for chunk in missing)
     if progress:
         progress(done, plan.models)
     untried, failed = set(missing), dict[Chunk, Failure]()
     met: list[Mapping[str, str]] = [environment()]
-    with closing(outcomes(plan, missing, jobs, strict)) as found:
-        for chunk, outcome in found:
+    with closing(outcomes(plan, missing, jobs, strict)) as results:
+        for chunk, outcome in results:
             untried.discard(chunk)
             if isinstance(outcome, Failure):
                 failed[chunk] = outcome
@@ -138,23 +138,23 @@ def train_into(
     return store.dataset()
 
 
-def compare_environments(found: Sequence[Mapping[str, str]], strict: bool, path: Path | None) -> None:
+def compare_environments(environments: Sequence[Mapping[str, str]], strict: bool, path: Path | None) -> None:
     """Warn, or raise if `strict`, where models were or will be trained in environments that can differ in a bit."""
-    names = sorted({name for one in found for name in one})
-    unlike = [name for name in names if len({one.get(name) for one in found}) > 1]
+    names = sorted({name for facts in environments for name in facts})
+    unlike = [name for name in names if len({facts.get(name) for facts in environments}) > 1]
     if not unlike:
         return
-    said = "; ".join(f"{name}: {_values(found, name)}" for name in unlike[:SHOWN])
+    said = "; ".join(f"{name}: {_values(environments, name)}" for name in unlike[:SHOWN])
     where = "this run's workers" if path is None else f"the models of {path}"
     sentence = f"{where} are not all of one environment ({said}), so the same seed may differ in its last bits"
     require(not strict, f"{sentence}; train where the others were, or without strict.", argument="strict")
     warnings.warn(f"{sentence}.", SeedscopeWarning, stacklevel=3)
 
 
-def _values(found: Sequence[Mapping[str, str]], name: str) -> str:
+def _values(environments: Sequence[Mapping[str, str]], name: str) -> str:
     """Return the different values of an entry, shortened."""
-    values = dict.fromkeys(one.get(name) or "unset" for one in found)
-    return " and ".join(one if len(one) <= LONGEST else f"{one[:LONGEST]}…" for one in values)
+    values = dict.fromkeys(known.get(name) or "unset" for known in environments)
+    return " and ".join(value if len(value) <= LONGEST else f"{value[:LONGEST]}…" for value in values)
 
 
 def default_jobs(plan: Plan, chunks: int) -> int:
@@ -168,13 +168,13 @@ def default_jobs(plan: Plan, chunks: int) -> int:
 
 def failures_error(plan: Plan, failed: Mapping[Chunk, Failure], untried: int, kept: bool) -> SeedscopeError:
     """Return the error that names the chunks that could not be trained, each with its own error."""
-    named = [f"{_described(plan, chunk)}: {one.error} (at {one.where})" for chunk, one in failed.items()]
+    named = [f"{_described(plan, chunk)}: {failure.error} (at {failure.where})" for chunk, failure in failed.items()]
     more = f"; and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
     skipped = f" All failed alike, so {untried} others were not tried." if untried else ""
     rest = (
         "The others are kept: run the same again to train only these." if kept else "Give a store to keep the others."
     )
-    short = all("MemoryError" in one.error or "RESOURCE_EXHAUSTED" in one.error for one in failed.values())
+    short = all("MemoryError" in failure.error or "RESOURCE_EXHAUSTED" in failure.error for failure in failed.values())
     error = (OutOfMemoryError if short else TrainingError)(
         f"{len(failed)} of the grid's chunks could not be trained: {'; '.join(named[:SHOWN])}{more}.{skipped} {rest}"
     )

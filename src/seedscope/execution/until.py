@@ -140,15 +140,15 @@ def train_until(
             first.clear()
             return trainer(grid=replace(grid, seeds=seeds), store=place, jobs=processes, progress=shown, **once)
 
-        found = _grow(extend, step, goal, cheap)
-        return replace(found, ensemble=replace(found.ensemble, dataset=_looked_at(found.ensemble, goal)))
+        trained = _grow(extend, step, goal, cheap)
+        return replace(trained, ensemble=replace(trained.ensemble, dataset=_looked_at(trained.ensemble, goal)))
 
     with on_cluster(cluster), shown_progress(progress) as move:
         if store is not None:
             return growing(Path(store), move)
         with private_folder() as folder:
-            found = growing(folder / "store", move)
-            return replace(found, ensemble=Ensemble(found.ensemble.dataset.load()))
+            grown = growing(folder / "store", move)
+            return replace(grown, ensemble=Ensemble(grown.ensemble.dataset.load()))
 
 
 def seeds_needed(error: float, confidence: float, examples: int, surrogate: bool = False) -> tuple[int, int]:
@@ -195,14 +195,14 @@ def _grow(
     """Return the ensemble after the first look at which every error is small enough, or at the limit."""
     counts, known, expected = np.zeros((1, 1), np.int64), 0, goal.limit
     stand_ins: StandIns | None = None
-    here: Surrogate | None = None  # on the test part: its shares are worked out once
+    on_tested: Surrogate | None = None  # on the test part: its shares are worked out once
     seeds = min(goal.limit, -(-goal.earliest // step) * step)  # whole chunks: a part of one would be trained twice
     while True:
         ensemble = extend(seeds, expected)
         counts = counts + decision_counts(ensemble, known)
         if surrogate is not None:
-            here = here or on_test(surrogate, ensemble)
-            more = counted(ensemble, here, known)
+            on_tested = on_tested or on_test(surrogate, ensemble)
+            more = counted(ensemble, on_tested, known)
             stand_ins = more if stand_ins is None else stand_ins + more
         known, largest = seeds, goal.largest_error(counts, seeds, stand_ins)
         if largest <= goal.error or seeds >= goal.limit:

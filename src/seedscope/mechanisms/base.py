@@ -185,10 +185,10 @@ class Mechanism(Described, ABC):
 
     def trade_off(self, conditions: Conditions) -> TradeOff | None:
         """Return the curve that bounds every membership attack, of the guarantee's kind; None where none is proved."""
-        found = self.guarantee(conditions)
-        if found.epsilon is None:
+        guarantee = self.guarantee(conditions)
+        if guarantee.epsilon is None:
             return None
-        return trade_off(epsilon=found.epsilon.value, delta=found.delta, kind=found.epsilon.kind)
+        return trade_off(epsilon=guarantee.epsilon.value, delta=guarantee.delta, kind=guarantee.epsilon.kind)
 
     def at_level(self, epsilon: float, delta: float, conditions: Conditions) -> Mechanism:
         """Return the same mechanism at another guarantee, everything else by the same public rules."""
@@ -200,14 +200,14 @@ class Mechanism(Described, ABC):
 
     def repeated(self, times: int, conditions: Conditions) -> tuple[float, float]:
         """Return the (ε, δ) of this many models, all published: by default their sums (basic composition)."""
-        found = self.guarantee(conditions)
-        require(found.epsilon is not None, f"{self.name} has no guarantee to compose: {found.reason}")
-        return times * float(found.epsilon or 0), times * found.delta
+        guarantee = self.guarantee(conditions)
+        require(guarantee.epsilon is not None, f"{self.name} has no guarantee to compose: {guarantee.reason}")
+        return times * float(guarantee.epsilon or 0), times * guarantee.delta
 
     def shared(self, times: int, conditions: Conditions) -> Mechanism:
         """Return the mechanism of which this many models together have the guarantee that one of these has."""
-        found = self.require_alone(conditions)
-        return self.at_level(float(found.epsilon or 0) / times, found.delta / times, conditions)
+        guarantee = self.require_alone(conditions)
+        return self.at_level(float(guarantee.epsilon or 0) / times, guarantee.delta / times, conditions)
 
     def order_two(self, conditions: Conditions) -> float:
         """Return the order-2 Rényi divergence of replacing one record; an error where none is proved."""
@@ -247,26 +247,26 @@ class Mechanism(Described, ABC):
 
     def require_alone(self, conditions: Conditions) -> Guarantee:
         """Return the guarantee, or raise where it is not the mechanism's own ε: then no level follows from another."""
-        found = self.guarantee(conditions)
-        require(found.epsilon is not None, f"{self.name} has no guarantee to price another by: {found.reason}")
+        guarantee = self.guarantee(conditions)
+        require(guarantee.epsilon is not None, f"{self.name} has no guarantee to price another by: {guarantee.reason}")
         why = (
             "levels of ε are priced for one row per person and a scaling that spends nothing, got "
             f"{conditions.rows_per_person} rows per person and ε = {conditions.spent[0]:g} spent on scaling; keep one "
             "row of each person and declare public bounds."
         )
         require(conditions.alone, why)
-        return found
+        return guarantee
 
     def require_guarantee(self, conditions: Conditions) -> Guarantee:
         """Return the guarantee, or raise where none is proved: then no reconstruction is bounded."""
-        found = self.guarantee(conditions)
-        if found.epsilon is None:
+        guarantee = self.guarantee(conditions)
+        if guarantee.epsilon is None:
             raise self._unbounded(conditions)
         rows = (
             "bounds on reconstruction are for one row and a scaling without noise; here are persons or private scaling."
         )
         require(conditions.alone, rows)
-        return found
+        return guarantee
 
     def _unbounded(self, conditions: Conditions) -> SeedscopeError:
         """Return the error that nothing bounds reconstruction."""
@@ -280,9 +280,9 @@ def mechanism_from(description: Mapping[str, Any]) -> Mechanism:
     >>> mechanism_from(DPSGD(steps=5).describe()) == DPSGD(steps=5)
     True
     """
-    found: Mechanism = from_description(dict(description))
-    require(isinstance(found, Mechanism), f"{description.get('type')} is not a mechanism.")
-    return found
+    mechanism: Mechanism = from_description(dict(description))
+    require(isinstance(mechanism, Mechanism), f"{description.get('type')} is not a mechanism.")
+    return mechanism
 
 
 def require_epsilon(epsilon: float) -> None:

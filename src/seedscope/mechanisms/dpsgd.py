@@ -284,16 +284,16 @@ class DPSGD(StepMechanism):
 
     def trade_off(self, conditions: Conditions) -> TradeOff | None:
         """Return the curve of the composed privacy loss, which is tighter than that of (ε, δ)."""
-        found = self.guarantee(conditions)
-        if found.epsilon is None or not conditions.alone:
+        guarantee = self.guarantee(conditions)
+        if guarantee.epsilon is None or not conditions.alone:
             return super().trade_off(conditions)
         return trade_off(
-            epsilon=found.epsilon.value,
-            delta=found.delta,
+            epsilon=guarantee.epsilon.value,
+            delta=guarantee.delta,
             noise_multiplier=self.noise_over_norm,
             sampling_probability=self.sampling_probability(conditions.examples),
             steps=self.steps,
-            kind=found.epsilon.kind,
+            kind=guarantee.epsilon.kind,
         )
 
     def at_level(self, epsilon: float, delta: float, conditions: Conditions) -> DPSGD:
@@ -325,12 +325,12 @@ class DPSGD(StepMechanism):
 
     def success_upper(self, prior: np.ndarray, conditions: Conditions) -> np.ndarray:
         """Return what the steps allow, or what the (ε, δ) of people's own budget allows, whichever is less."""
-        found = self.require_guarantee(conditions)
+        guarantee = self.require_guarantee(conditions)
         rate = self.sampling_probability(conditions.examples)
         upper = reconstruction_success_upper(prior, self.noise_over_norm, rate, self.steps)
         if not self.limits_people:
             return upper
-        epsilon, delta = float(found.epsilon or 0), found.delta
+        epsilon, delta = float(guarantee.epsilon or 0), guarantee.delta
         with np.errstate(over="ignore"):
             more, less = np.exp(epsilon) * prior + delta, 1 - np.exp(-epsilon) * (1 - prior - delta)
         limited: np.ndarray = np.minimum(upper, np.minimum(more, less))

@@ -114,10 +114,10 @@ class GaussianObjectivePerturbation(TiltedMechanism):
 
     def trade_off(self, conditions: Conditions) -> TradeOff | None:
         """Return the curve of all (ε, δ(ε)) together, which is tighter than that of the one ε."""
-        found = self.guarantee(conditions)
-        if found.epsilon is None or not conditions.alone:
+        guarantee = self.guarantee(conditions)
+        if guarantee.epsilon is None or not conditions.alone:
             return super().trade_off(conditions)
-        return trade_off(epsilon=EPSILONS, delta=self.delta_at(EPSILONS, conditions), kind=found.epsilon.kind)
+        return trade_off(epsilon=EPSILONS, delta=self.delta_at(EPSILONS, conditions), kind=guarantee.epsilon.kind)
 
     def order_two(self, conditions: Conditions) -> float:
         """Return the replace-one divergence: `ln E e^L ≤ c + ln(1 + Σ_corners E(e^ℓ − 1)₊)`, plus the blur's."""
@@ -153,8 +153,8 @@ def _least_tilt(epsilon: float, delta: float, l2: float | None, room: Room) -> T
     """Return the least Gaussian tilt that is (ε, δ)-private, with its regularisation."""
 
     def private(scale: float, penalty: float) -> bool:
-        found = gaussian_objective_delta(epsilon, scale, penalty, room.norm_bound, room.relation, room.classes)
-        return bool(found <= delta)
+        reached = gaussian_objective_delta(epsilon, scale, penalty, room.norm_bound, room.relation, room.classes)
+        return bool(reached <= delta)
 
     return calibrated("gaussian", epsilon, l2, room, private)
 

@@ -55,8 +55,8 @@ class OutputPerturbation(MinimiserMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one = (self.epsilon is None) != (self.noise_scale is None)
-        require(one, "OutputPerturbation takes either epsilon or noise_scale, not both and not neither.")
+        one_of_both = (self.epsilon is None) != (self.noise_scale is None)
+        require(one_of_both, "OutputPerturbation takes either epsilon or noise_scale, not both and not neither.")
         if self.l2 is not None:
             require_positive("l2", self.l2)
         if self.epsilon is not None:
@@ -95,8 +95,8 @@ class OutputPerturbation(MinimiserMechanism):
 
         def useful(epsilon: float) -> bool:
             """Whether the noise, as a tilt of the sum of losses, is shorter than all rows can pull together."""
-            other = replace(self, epsilon=epsilon)
-            stretched = room.examples * other.penalty(conditions) * other.noise(conditions)
+            at_epsilon = replace(self, epsilon=epsilon)
+            stretched = room.examples * at_epsilon.penalty(conditions) * at_epsilon.noise(conditions)
             return stretched * math.sqrt(room.dimension) <= room.signal
 
         if not useful(self.epsilon):
@@ -161,10 +161,10 @@ class OutputPerturbation(MinimiserMechanism):
 
     def trade_off(self, conditions: Conditions) -> TradeOff | None:
         """Return the curve of Gaussian noise, which is tighter than that of (ε, δ)."""
-        found = self.guarantee(conditions)
-        if found.epsilon is None or not conditions.alone:
+        guarantee = self.guarantee(conditions)
+        if guarantee.epsilon is None or not conditions.alone:
             return super().trade_off(conditions)
-        return trade_off(mu=self.sensitivity(conditions) / self.noise(conditions), kind=found.epsilon.kind)
+        return trade_off(mu=self.sensitivity(conditions) / self.noise(conditions), kind=guarantee.epsilon.kind)
 
     def repeated(self, times: int, conditions: Conditions) -> tuple[float, float]:
         """Return the (ε, δ) of this many models: Gaussian ratios compose by their squares, exactly."""

@@ -133,8 +133,8 @@ class TiltedMechanism(MinimiserMechanism):
 
     def _noise_at(self, epsilon: float, conditions: Conditions) -> float:
         """Return the tilt's typical norm at another ε."""
-        other: TiltedMechanism = replace(self, epsilon=epsilon)  # type: ignore[type-var]
-        return other.tilt(conditions).tilt.typical_norm(self.room(conditions).dimension)
+        at_epsilon: TiltedMechanism = replace(self, epsilon=epsilon)  # type: ignore[type-var]
+        return at_epsilon.tilt(conditions).tilt.typical_norm(self.room(conditions).dimension)
 
 
 def largest_within(risk: Risk, at: Callable[[float], Tilted], conditions: Conditions) -> Tilted:
@@ -149,7 +149,7 @@ def largest_within(risk: Risk, at: Callable[[float], Tilted], conditions: Condit
 
 def raise_useless(epsilon: float, room: Room, rows: int, useful: Callable[[float], bool]) -> None:
     """Raise that a row's ε is too small for a model, and name the least that is not: for all rows of a person too."""
-    least = float(smallest_scale(lambda other: np.asarray(useful(float(other))), epsilon))
+    least = float(smallest_scale(lambda candidate: np.asarray(useful(float(candidate))), epsilon))
     unit = "" if rows == 1 else f" for each of a person's {rows} rows, {rows * least:.2g} for the person"
     require(
         least == inf,

@@ -136,10 +136,10 @@ class _Convolutional(eqx.Module):
         *keys, dense_key = jax.random.split(key, len(model.convolutions) + 1)
         height, width, channels = shape
         layers = []
-        for layer, one in zip(model.convolutions, keys, strict=True):
+        for layer, layer_key in zip(model.convolutions, keys, strict=True):
             inputs, height, width = channels, output_size(layer, height), output_size(layer, width)
             require(min(height, width) >= 1, f"images of shape {shape} are too small for {model}.")
-            layers.append(convolution(layer, model.pool, inputs, height * width, one))
+            layers.append(convolution(layer, model.pool, inputs, height * width, layer_key))
             channels = layer.channels
         self.convolutions, self.model = tuple(layers), model
         self.dense = _Dense(height * width * channels, model.hidden, outputs, model.activation, dense_key)

@@ -35,7 +35,7 @@ class Custom(Model):
     @property
     def _objects(self) -> tuple[int, ...]:
         """The identities of what the user gave."""
-        return tuple(id(one) for one in (self.make if isinstance(self.make, tuple) else (self.make,)))
+        return tuple(id(part) for part in (self.make if isinstance(self.make, tuple) else (self.make,)))
 
     def network(self, shape: Shape, classes: int) -> Network:
         try:
@@ -74,7 +74,7 @@ class Custom(Model):
         parameters = network.init(key)
         traced = (jax.make_jaxpr(network.init)(key), jax.make_jaxpr(network.apply)(parameters, jnp.zeros((1, *shape))))
         digest = hashlib.sha256("\n".join(map(str, traced)).encode())
-        captured = [constant for one in traced for constant in one.consts]  # their text shows only shapes
+        captured = [constant for jaxpr in traced for constant in jaxpr.consts]  # their text shows only shapes
         for leaf in [*jax.tree.leaves(parameters), *captured]:
             digest.update(np.asarray(leaf).tobytes())
         return f"{self.name}:{digest.hexdigest()[:16]}"
@@ -84,7 +84,7 @@ def as_model(model: Any) -> Model:
     """Return the model for what a user passed: a model, a pair, a module, or a function that makes one."""
     if isinstance(model, Model):
         return model
-    pair = isinstance(model, tuple) and len(model) == 2 and all(callable(one) for one in model)
+    pair = isinstance(model, tuple) and len(model) == 2 and all(callable(function) for function in model)
     if pair or callable(model):
         name = "custom" if pair else getattr(model, "__name__", type(model).__name__)
         return Custom(tuple(model) if pair else model, name)
@@ -98,6 +98,6 @@ def _require_trainable(name: str, parameters: Any, logits: Any, classes: int) ->
     floating = all(_is_parameter(leaf) for leaf in jax.tree.leaves(parameters))
     require(floating, f"model {name} must have only floating-point parameters; keep others out of what init returns.")
     needed = () if classes == 2 else (classes,)
-    found = logits.shape[1:] if isinstance(logits, jax.ShapeDtypeStruct) else type(logits).__name__
-    right = found == needed
-    require(right, f"model {name} must give each example logits of shape {needed} for {classes} classes, got {found}.")
+    given = logits.shape[1:] if isinstance(logits, jax.ShapeDtypeStruct) else type(logits).__name__
+    right = given == needed
+    require(right, f"model {name} must give each example logits of shape {needed} for {classes} classes, got {given}.")

@@ -86,8 +86,8 @@ class DropoutMLP(MLP):
         kept = 1 - self.dropout
         keys = jax.random.split(key, len(self.hidden))
         return tuple(
-            jax.random.bernoulli(one, kept, (examples, width)) / kept
-            for one, width in zip(keys, self.hidden, strict=True)
+            jax.random.bernoulli(layer_key, kept, (examples, width)) / kept
+            for layer_key, width in zip(keys, self.hidden, strict=True)
         )
 
 
@@ -120,7 +120,7 @@ def dense_layer(inputs: int, outputs: Any, key: jax.Array) -> eqx.nn.Linear:
     units = layer.weight.shape[0]
     limit = np.sqrt(6 / (inputs + units))
     weight = jax.random.uniform(key, layer.weight.shape, minval=-limit, maxval=limit)
-    filled: eqx.nn.Linear = eqx.tree_at(lambda one: (one.weight, one.bias), layer, (weight, jnp.zeros(units)))
+    filled: eqx.nn.Linear = eqx.tree_at(lambda linear: (linear.weight, linear.bias), layer, (weight, jnp.zeros(units)))
     return filled
 
 

@@ -208,8 +208,8 @@ def _patches_along(image: jax.Array, side: int, tile: int, around: tuple[int, in
     cut = padded(image, around)[: (height - 1) * tile + side, : (width - 1) * tile + side]
     rows = cut.reshape(cut.shape[0] // tile, tile, cut.shape[1] // tile, -1)
     columns = jnp.concatenate([rows[:, :, j : j + width] for j in range(side // tile)], axis=-1)
-    every = [one.squeeze(1) for one in jax.lax.split(columns, (1,) * tile, 1)]
-    return jnp.concatenate([every[i % tile][i // tile : i // tile + height] for i in range(side)], axis=-1)
+    strips = [strip.squeeze(1) for strip in jax.lax.split(columns, (1,) * tile, 1)]
+    return jnp.concatenate([strips[i % tile][i // tile : i // tile + height] for i in range(side)], axis=-1)
 
 
 def _patches_across(image: jax.Array, side: int, tile: int, around: tuple[int, int]) -> jax.Array:
@@ -236,7 +236,7 @@ def _coarser_images(image: jax.Array, tile: int, around: tuple[int, int]) -> tup
     after = [-(-(size + around[1]) // tile) - -(-size // tile) for size in image.shape[:2]]
     whole = jnp.pad(image, (*((0, -size % tile) for size in image.shape[:2]), (0, 0)))
     tiles = whole.reshape(whole.shape[0] // tile, tile, whole.shape[1] // tile, tile, -1)
-    coarse = jnp.pad(tiles.transpose(1, 3, 4, 0, 2), ((0, 0),) * 3 + tuple((before, one) for one in after))
+    coarse = jnp.pad(tiles.transpose(1, 3, 4, 0, 2), ((0, 0),) * 3 + tuple((before, padding) for padding in after))
     return coarse, before * tile - around[0]
 
 

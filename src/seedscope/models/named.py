@@ -11,7 +11,7 @@ from seedscope.models.convolutional import CNN, ConvolutionLayer, StridedLayer
 from seedscope.models.dense import MLP, Logistic
 from seedscope.models.residual import ResNet
 
-KNOWN = {one.__name__: one for one in (Logistic, MLP, CNN, ResNet, ConvolutionLayer, StridedLayer)}
+KNOWN = {kind.__name__: kind for kind in (Logistic, MLP, CNN, ResNet, ConvolutionLayer, StridedLayer)}
 
 
 def model_named(name: str) -> Model:
@@ -25,7 +25,7 @@ def model_named(name: str) -> Model:
     except (SyntaxError, ValueError, TypeError, KeyError):
         made = None
     if not isinstance(made, Model):
-        own = ", ".join(one.__name__ for one in KNOWN.values() if issubclass(one, Model))
+        own = ", ".join(kind.__name__ for kind in KNOWN.values() if issubclass(kind, Model))
         raise SeedscopeError(f"the model must be one of the library's ({own}) to be trained anew, it is {name}.")
     return made
 
@@ -33,7 +33,7 @@ def model_named(name: str) -> Model:
 def _made(node: ast.expr) -> Any:
     """Return the value of a call of something known, a tuple of such, or a literal; nothing else is evaluated."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return KNOWN[node.func.id](**{str(one.arg): _made(one.value) for one in node.keywords})
+        return KNOWN[node.func.id](**{str(argument.arg): _made(argument.value) for argument in node.keywords})
     if isinstance(node, ast.Tuple):
-        return tuple(_made(one) for one in node.elts)
+        return tuple(_made(element) for element in node.elts)
     return ast.literal_eval(node)

@@ -106,7 +106,7 @@ class _Residual(eqx.Module):
         self.first = _ConvolutionAndNorm(inputs, widths[0], 3, 1, model.groups, first_key)
         before = [widths[0], *widths[:-1]]
         shapes = zip(before, widths, keys, strict=True)
-        self.blocks = tuple(_Block(a, b, 1 if a == b else 2, model.groups, one) for a, b, one in shapes)
+        self.blocks = tuple(_Block(a, b, 1 if a == b else 2, model.groups, block_key) for a, b, block_key in shapes)
         self.dense = dense_layer(widths[-1], outputs, dense_key)
 
     def __call__(self, image: jax.Array) -> jax.Array:

@@ -21,10 +21,10 @@ SMOOTH_ACTIVATIONS = ("tanh", "sigmoid")
 
 def require_smooth(model: Model, shape: Shape, classes: int) -> None:
     """Raise, naming the layer, unless the model's gradient is differentiable by the example."""
-    found = next(kinks(model, shape, classes), None)
+    kink = next(kinks(model, shape, classes), None)
     require(
-        found is None,
-        f"Fisher information needs a smooth network, but this one has {found}; use tanh or sigmoid activations and "
+        kink is None,
+        f"Fisher information needs a smooth network, but this one has {kink}; use tanh or sigmoid activations and "
         "average pooling, for instance tanh_cnn().",
     )
 

@@ -46,11 +46,11 @@ def betting_interval(
     flat, shape = np.minimum(x.reshape(len(x), -1) / largest, 1.0), x.shape[1:]
     goals = _goals(together, confidence, flat.shape[1])
     ends = np.empty((2, flat.shape[1]))
-    for here in _blocks(*flat.shape):
-        part, goal = flat[:, here], goals[here]
-        ends[0, here] = _lower(part, goal, anytime)
-        ends[1, here] = 1 - _lower(1 - part, goal, anytime, 1 - PRIOR_MEAN)
-    lower, upper = (largest * one.reshape(shape) for one in ends)
+    for block in _blocks(*flat.shape):
+        part, goal = flat[:, block], goals[block]
+        ends[0, block] = _lower(part, goal, anytime)
+        ends[1, block] = 1 - _lower(1 - part, goal, anytime, 1 - PRIOR_MEAN)
+    lower, upper = (largest * end.reshape(shape) for end in ends)
     return lower[()], upper[()]
 
 
@@ -73,8 +73,8 @@ def betting_lower(
     x = _checked(values, confidence)
     require(x.ndim == 2 and not np.isnan(x).any() and x.min(initial=0.0) >= 0, "values must be from 0 on, not NaN.")
     goals, ends = _goals(together, confidence, x.shape[1]), np.empty(x.shape[1])
-    for here in _blocks(*x.shape):
-        ends[here] = _lower(x[:, here], goals[here], anytime)
+    for block in _blocks(*x.shape):
+        ends[block] = _lower(x[:, block], goals[block], anytime)
     return ends
 
 
@@ -129,11 +129,11 @@ def _horizons(runs: int) -> dict[int, float]:
 
     Shares are those of an endless row, so they do not depend on when it ended; what far bets earned is left out.
     """
-    found, k = {}, 0
+    shares, k = {}, 0
     while HORIZON * GROWTH**k < runs * GROWTH**1.5:
-        found[HORIZON * GROWTH**k] = 1 / ((k + 1) * (k + 2))
+        shares[HORIZON * GROWTH**k] = 1 / ((k + 1) * (k + 2))
         k += 1
-    return {number: share for number, share in found.items() if number > runs / GROWTH**2} or {HORIZON: 0.5}
+    return {number: share for number, share in shares.items() if number > runs / GROWTH**2} or {HORIZON: 0.5}
 
 
 def _bets(x: np.ndarray, goal: np.ndarray, prior: float) -> np.ndarray:

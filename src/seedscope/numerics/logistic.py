@@ -51,15 +51,15 @@ class LogisticProblem(TiltedProblem):
         return free
 
     def with_row(self, index: int, row: np.ndarray, label: float) -> LogisticProblem:
-        other = copy.copy(self)
-        other.rows, other.labels = self.rows.copy(), self.labels.copy()
-        other.rows[index], other.labels[index] = row, label
+        changed = copy.copy(self)
+        changed.rows, changed.labels = self.rows.copy(), self.labels.copy()
+        changed.rows[index], changed.labels[index] = row, label
         if self._outer is not None:
-            other._outer = self._outer.copy()
-            other._outer[index] = row[self._upper[0]] * row[self._upper[1]]
-        other._copy_rows()
-        other.__dict__.pop("tolerance", None)
-        return other
+            changed._outer = self._outer.copy()
+            changed._outer[index] = row[self._upper[0]] * row[self._upper[1]]
+        changed._copy_rows()
+        changed.__dict__.pop("tolerance", None)
+        return changed
 
     def _margins(self, weights: np.ndarray) -> np.ndarray:
         margins: np.ndarray = weights @ self._columns

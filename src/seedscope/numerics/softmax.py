@@ -58,19 +58,19 @@ class SoftmaxProblem(TiltedProblem):
         return spread
 
     def with_row(self, index: int, row: np.ndarray, label: float) -> SoftmaxProblem:
-        other = copy.copy(self)
-        other.rows, other.targets = self.rows.copy(), self.targets.copy()
-        other.rows[index], other.targets[index] = row, np.eye(self.classes)[int(label)]
-        other._prepare()
-        other.__dict__.pop("tolerance", None)
-        return other
+        changed = copy.copy(self)
+        changed.rows, changed.targets = self.rows.copy(), self.targets.copy()
+        changed.rows[index], changed.targets[index] = row, np.eye(self.classes)[int(label)]
+        changed._prepare()
+        changed.__dict__.pop("tolerance", None)
+        return changed
 
     def _prepare(self) -> None:
         """Keep what is multiplied by in every step: copies of the rows, and their outer products where they are few."""
         self._columns, self._targets = np.ascontiguousarray(self.rows.T), np.ascontiguousarray(self.targets.T)
         weak = self.penalty.min() < WEAK * np.square(self.rows).sum() / self.examples
         self._kind = DOUBLE if weak else SINGLE
-        self._quick_rows, self._quick_columns = (one.astype(self._kind) for one in (self.rows, self._columns))
+        self._quick_rows, self._quick_columns = (array.astype(self._kind) for array in (self.rows, self._columns))
         fits = self.dimension <= DIRECT_DIMENSION and 8 * self.examples * len(self._upper[0]) <= OUTER_BYTES
         self._outer = self._quick_rows[:, self._upper[0]] * self._quick_rows[:, self._upper[1]] if fits else None
         self.careful = not fits
@@ -121,8 +121,8 @@ class SoftmaxProblem(TiltedProblem):
         """
         models, free, width = len(scores), self.classes - 1, self.row_width
         products = np.empty((models, len(self._pairs[0]), self.examples), self._kind)
-        for place, (one, other) in enumerate(zip(*self._pairs, strict=True)):
-            np.multiply(scores[:, one], scores[:, other], out=products[:, place])
+        for place, (first, second) in enumerate(zip(*self._pairs, strict=True)):
+            np.multiply(scores[:, first], scores[:, second], out=products[:, place])
         packed = (products.reshape(-1, self.examples) @ self._outer).reshape(models, len(self._pairs[0]), -1)
         blocks = np.matmul(self._signs.astype(self._kind), packed)  # [model, (K − 1)², pair of columns]
         blocks /= self.examples
@@ -185,9 +185,9 @@ def _reduced_signs(classes: int) -> np.ndarray:
     """
     firsts, seconds = np.triu_indices(classes, 1)
     whole = np.zeros((classes, classes, len(firsts)))
-    for pair, (one, other) in enumerate(zip(firsts, seconds, strict=True)):
-        whole[[one, other], [other, one], pair] = -1
-        whole[[one, other], [one, other], pair] = 1
+    for pair, (first, second) in enumerate(zip(firsts, seconds, strict=True)):
+        whole[[first, second], [second, first], pair] = -1
+        whole[[first, second], [first, second], pair] = 1
     return (whole[:-1, :-1] - whole[:-1, -1:]).reshape((classes - 1) ** 2, -1)
 
 

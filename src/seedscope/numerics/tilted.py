@@ -41,7 +41,7 @@ def tilted_log_ratios(
 
     Chaudhuri et al. 2011 and Kifer et al. 2012 bound this; here it is evaluated.
     """
-    return np.stack([_of_model(rows, labels, penalties, one, law, scale, spare) for one in weights])
+    return np.stack([_of_model(rows, labels, penalties, w, law, scale, spare) for w in weights])
 
 
 def _of_model(
@@ -80,8 +80,8 @@ def density_ratio(tilt: np.ndarray, moved: np.ndarray, law: TiltLaw, scale: floa
         exponents: np.ndarray = moved / (2 * scale**2)
         return exponents
     norm = float(np.linalg.norm(tilt))
-    other = np.sqrt(np.maximum(norm**2 + moved, 0.0))
-    ratio: np.ndarray = moved / (np.maximum(norm + other, 1e-300) * scale)
+    moved_norm = np.sqrt(np.maximum(norm**2 + moved, 0.0))
+    ratio: np.ndarray = moved / (np.maximum(norm + moved_norm, 1e-300) * scale)
     return ratio
 
 

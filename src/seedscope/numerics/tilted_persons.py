@@ -35,18 +35,18 @@ def person_log_ratios(
     array([[0.5407, 0.5407, 0.0877]])
     """
     groups = _by_size(owners)
-    found = np.empty((len(weights), len(rows)))
-    for one, w in zip(found, weights, strict=True):
-        _fill(one, rows, labels, penalties, w, law, scale, spare, groups)
-    return found
+    ratios = np.empty((len(weights), len(rows)))
+    for of_model, w in zip(ratios, weights, strict=True):
+        _fill(of_model, rows, labels, penalties, w, law, scale, spare, groups)
+    return ratios
 
 
 def _by_size(owners: np.ndarray) -> list[np.ndarray]:
     """Return everybody's rows [person, row], people of equally many rows together."""
     order = np.argsort(owners, kind="stable")
     _, counts = np.unique(owners, return_counts=True)
-    every = np.split(order, np.cumsum(counts)[:-1])
-    return [np.stack([rows for rows in every if len(rows) == size]) for size in np.unique(counts)]
+    rows_of_each = np.split(order, np.cumsum(counts)[:-1])
+    return [np.stack([rows for rows in rows_of_each if len(rows) == size]) for size in np.unique(counts)]
 
 
 def _fill(
@@ -61,13 +61,13 @@ def _fill(
     stand_in = None if spare is None else (spare[0], float(expit(spare[0] @ w)), spare[1])
     for own in groups:
         shifts = np.einsum("pk,pkd->pd", residuals[own], rows[own])
-        there, bends = rows[own], -curvatures[own]
+        changing, bends = rows[own], -curvatures[own]
         if stand_in is not None:
             pull, score, label = stand_in
             size = own.shape[1]
             shifts = shifts - size * (score - label) * pull
-            there = np.concatenate([there, np.broadcast_to(pull, (len(own), 1, len(pull)))], axis=1)
+            changing = np.concatenate([changing, np.broadcast_to(pull, (len(own), 1, len(pull)))], axis=1)
             bends = np.concatenate([bends, np.full((len(own), 1), size * score * (1 - score))], axis=1)
         moved = 2 * (shifts @ tilt) + np.einsum("pd,pd->p", shifts, shifts)
-        inner = np.eye(there.shape[1]) + bends[:, :, None] * (there @ inverse @ there.transpose(0, 2, 1))
+        inner = np.eye(changing.shape[1]) + bends[:, :, None] * (changing @ inverse @ changing.transpose(0, 2, 1))
         ratios[own] = (density_ratio(tilt, moved, law, scale) - np.linalg.slogdet(inner)[1])[:, None]

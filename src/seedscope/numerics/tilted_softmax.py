@@ -35,7 +35,7 @@ def softmax_log_ratios(
     >>> softmax_log_ratios(rows, labels, 3, np.ones(2), np.zeros((1, 6)), "gaussian", 2.0).round(4)
     array([[0.8302, 0.8302, 0.448 ]])
     """
-    return np.stack([_of_model(rows, labels, classes, penalties, one, law, scale, spare) for one in weights])
+    return np.stack([_of_model(rows, labels, classes, penalties, w, law, scale, spare) for w in weights])
 
 
 def _of_model(

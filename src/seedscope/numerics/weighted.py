@@ -39,20 +39,20 @@ class WeightedProblem:
     def _block(self, k: np.ndarray, penalties: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Return the minimisers of a block of models; those that are found leave the iteration."""
         X, y = self.rows, self.labels
-        found = np.tile(start, (len(k), 1))
+        solutions = np.tile(start, (len(k), 1))
         scale = np.linalg.norm((k * (0.5 - y)) @ X, axis=1).clip(1e-12)
         going = np.arange(len(k))
         for _ in range(ITERATIONS):
-            weights, own, ridge = found[going], k[going], penalties[going]
+            weights, own, ridge = solutions[going], k[going], penalties[going]
             scores = _sigmoid(weights @ X.T)
             gradients = (own * (scores - y)) @ X + ridge * weights
             left = np.linalg.norm(gradients, axis=1) / scale[going]
             if not (far := left > ENOUGH).any():
-                return found
+                return solutions
             going, own, ridge = going[far], own[far], ridge[far]
             bends = own * (scores * (1 - scores))[far]
             steps = self._newton_steps(gradients[far], bends, ridge, float(np.sqrt(left.max()).clip(TIGHT, LOOSE)))
-            found[going] = self._lowered(weights[far], steps, own, ridge)
+            solutions[going] = self._lowered(weights[far], steps, own, ridge)
         raise SeedscopeError("logistic regression did not converge: are classes separable without a penalty?")
 
     def _newton_steps(

@@ -36,8 +36,8 @@ class WeightedSoftmax:
         nothing = np.zeros((self.classes, self.rows.shape[1]))
         mean = weightings.mean(0, keepdims=True)
         start = self._block(mean, penalties.mean(0, keepdims=True), nothing)[0]
-        found = [self._block(weightings[part].astype(float), penalties[part], start) for part in parts]
-        whole = np.concatenate(found)
+        solutions = [self._block(weightings[part].astype(float), penalties[part], start) for part in parts]
+        whole = np.concatenate(solutions)
         centred: np.ndarray = whole - whole.mean(1, keepdims=True)
         return centred
 
@@ -54,27 +54,27 @@ class WeightedSoftmax:
     def _block(self, k: np.ndarray, penalties: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Return the minimisers of a block of models; those that are found leave the iteration."""
         k, penalties = k[:, None], penalties[:, None]  # the same for every class
-        found = np.tile(start, (len(k), 1, 1))
+        solutions = np.tile(start, (len(k), 1, 1))
         scale = _norms((k * (1 / self.classes - self._truth)) @ self.rows).clip(1e-12)
         going = np.arange(len(k))
         for _ in range(ITERATIONS):
-            weights, own, ridge = found[going], k[going], penalties[going]
+            weights, own, ridge = solutions[going], k[going], penalties[going]
             chances = self._chances(weights)
             gradients = (own * (chances - self._truth)) @ self.rows + ridge * weights
             left = _norms(gradients) / scale[going]
             if not (far := left > ENOUGH).any():
-                return found
+                return solutions
             going, own, ridge = going[far], own[far], ridge[far]
             enough = float(np.sqrt(left.max()).clip(TIGHT, LOOSE))
             steps = self._newton_steps(gradients[far], chances[far], own, ridge, enough)
-            found[going] = self._lowered(weights[far], steps, own, ridge)
+            solutions[going] = self._lowered(weights[far], steps, own, ridge)
         raise SeedscopeError("multinomial regression did not converge: are classes separable without a penalty?")
 
     def _newton_steps(
         self, gradients: np.ndarray, chances: np.ndarray, k: np.ndarray, penalties: np.ndarray, enough: float
     ) -> np.ndarray:
         """Return steps with H·step ≈ gradient for each model, in single precision: only the gradient must be exact."""
-        X, P, own, ridge = self._quick, *(one.astype(np.float32) for one in (chances, k, penalties))
+        X, P, own, ridge = self._quick, *(array.astype(np.float32) for array in (chances, k, penalties))
         inverse = self._inverse((own * P * (1 - P)).mean(0), ridge.mean((0, 1)))
         sizes = _norms(gradients)[:, None, None]
         residuals = (gradients / sizes).astype(np.float32)
@@ -138,9 +138,9 @@ def _norms(values: np.ndarray) -> np.ndarray:
     return norms
 
 
-def _products(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _products(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return each model's scalar product."""
-    products: np.ndarray = np.einsum("mcj,mcj->m", one, other)
+    products: np.ndarray = np.einsum("mcj,mcj->m", first, second)
     return products
 
 

@@ -66,7 +66,7 @@ def _wide_shape(plan: Plan, most: int | None) -> ChunkShape:
 
 def recorded_numbers(plan: Plan) -> int:
     """Return how many numbers are recorded of one model."""
-    probes = sum(len(one.rows) for one in plan.probed)
+    probes = sum(len(probed.rows) for probed in plan.probed)
     outputs = 1 if plan.data.classes == 2 else plan.data.classes
     checkpoints = len(plan.steps)
     numbers = checkpoints * plan.parameters
@@ -81,9 +81,9 @@ def recorded_numbers(plan: Plan) -> int:
 def models_within(plan: Plan, memory: int | str) -> int:
     """Return how many models a worker can train at once within its memory, or raise where not even one fits."""
     available = parse_bytes(memory) - PROCESS_BYTES - 3 * plan.data.features.nbytes
-    each = plan.mechanism.memory(load_of(plan))
-    least = parse_bytes(memory) - available + each * len(plan.inits)
-    room = int(available // each)
+    per_model = plan.mechanism.memory(load_of(plan))
+    least = parse_bytes(memory) - available + per_model * len(plan.inits)
+    room = int(available // per_model)
     require(
         room >= len(plan.inits),
         f"memory must be at least {in_bytes(least + 2**20)} for a chunk of one model, got {memory}.",
@@ -124,8 +124,8 @@ def _forward(model: Any, shape: tuple[int, ...], classes: int) -> tuple[float, f
         network = network_of(model, shape, classes)
         parameters = jax.eval_shape(network.init, jax.random.key(0))
         one_row = jax.ShapeDtypeStruct((1, *shape), np.float32)
-        found = jax.jit(network.apply).lower(parameters, one_row).cost_analysis() or {}
-    return found.get("flops", 0.0), found.get("bytes accessed", 0.0)
+        costs = jax.jit(network.apply).lower(parameters, one_row).cost_analysis() or {}
+    return costs.get("flops", 0.0), costs.get("bytes accessed", 0.0)
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,9 @@ class Grid:
         people = _whole_numbers("people", self.people)
         require(len(set(people)) == len(people), f"people must be different rows, got {list(people)}.")
         object.__setattr__(self, "people", people)
-        one = np.ndim(self.checkpoints) == 0
-        checkpoints = _whole_numbers("checkpoints", [self.checkpoints] if one else self.checkpoints)
-        object.__setattr__(self, "checkpoints", checkpoints[0] if one else checkpoints)
+        one_number = np.ndim(self.checkpoints) == 0
+        checkpoints = _whole_numbers("checkpoints", [self.checkpoints] if one_number else self.checkpoints)
+        object.__setattr__(self, "checkpoints", checkpoints[0] if one_number else checkpoints)
 
     @property
     def inits(self) -> tuple[str, ...]:
@@ -66,15 +66,15 @@ class Grid:
         inside = all(0 <= row < examples for row in self.people)
         require(inside, f"people must be row indices from 0 to {examples - 1}, got {list(self.people)}.")
         order = generator(self.root_seed, "neighbours").permutation(examples)
-        others = order[~np.isin(order, self.people)]
+        unnamed = order[~np.isin(order, self.people)]
         room = f"the data have {examples} training rows"
         if persons is not None:
-            others = first_of_each(others, persons)
-            others = others[~np.isin(persons[others], persons[list(self.people)])]
-            room = f"the training rows are of {len(others) + len(self.people)} people"
-        most = len(others)
+            unnamed = first_of_each(unnamed, persons)
+            unnamed = unnamed[~np.isin(persons[unnamed], persons[list(self.people)])]
+            room = f"the training rows are of {len(unnamed) + len(self.people)} people"
+        most = len(unnamed)
         require(self.neighbours <= most, f"neighbours must be at most {most}, got {self.neighbours}: {room}.")
-        return np.concatenate([[BASE], np.asarray(self.people, int), others[: self.neighbours]]).astype(int)
+        return np.concatenate([[BASE], np.asarray(self.people, int), unnamed[: self.neighbours]]).astype(int)
 
     def steps(self, last: int) -> tuple[int, ...]:
         """Return the checkpoint steps, ascending, the last step included."""
@@ -89,7 +89,7 @@ class Grid:
 
 
 def first_of_each(rows: np.ndarray, persons: np.ndarray) -> np.ndarray:
-    """Return of the rows the first of every person, in the rows' order."""
+    """Return the first row of every person, in the rows' order."""
     _, first = np.unique(persons[rows], return_index=True)
     one_each: np.ndarray = rows[np.sort(first)]
     return one_each
@@ -100,4 +100,4 @@ def _whole_numbers(name: str, values: Any) -> tuple[int, ...]:
     array = np.asarray(values)
     whole = array.ndim == 1 and (array.dtype.kind in "iu" or len(array) == 0)
     require(whole, f"{name} must be whole numbers, got {values!r}.")
-    return tuple(int(one) for one in array)
+    return tuple(int(number) for number in array)

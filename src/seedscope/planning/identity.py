@@ -22,7 +22,7 @@ def software_versions() -> dict[str, str]:
 
     packages = ("seedscope", "jax", "jaxlib", "equinox", "numpy", "scipy", "xarray", "zarr")
     return {"python": platform.python_version(), "machine": platform.machine()} | {
-        one: version(one) for one in packages
+        package: version(package) for package in packages
     }
 
 
@@ -31,8 +31,8 @@ def environment() -> dict[str, str]:
     """Return what can change a trained bit and cannot be set: versions, processor, kernels, the compiler's flags."""
     from threadpoolctl import threadpool_info
 
-    versions = {name: one for name, one in software_versions().items() if name in NUMERICAL}
-    kernels = {str(one.get("architecture")) for one in threadpool_info() if one.get("user_api") == "blas"}
+    versions = {name: version for name, version in software_versions().items() if name in NUMERICAL}
+    kernels = {str(library.get("architecture")) for library in threadpool_info() if library.get("user_api") == "blas"}
     flags = {name: os.environ[name] for name in FLAGS if os.environ.get(name)}
     return versions | processor() | {"blas": " ".join(sorted(kernels))} | flags
 
@@ -48,11 +48,11 @@ def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> l
     >>> differences({"mechanism": {"steps": 10}}, {"mechanism": {"steps": 20}})
     ['mechanism.steps is 10, not 20']
     """
-    found = []
+    differing = []
     for name in sorted(old.keys() | new.keys()):
         mine, theirs = new.get(name), old.get(name)
         if isinstance(mine, dict) and isinstance(theirs, dict):
-            found += differences(theirs, mine, f"{prefix}{name}.")
+            differing += differences(theirs, mine, f"{prefix}{name}.")
         elif mine != theirs:
-            found.append(f"{prefix}{name} is {theirs}, not {mine}")
-    return found
+            differing.append(f"{prefix}{name} is {theirs}, not {mine}")
+    return differing

@@ -140,7 +140,7 @@ class Plan:
     def private_columns(self) -> tuple[int, ...] | None:
         """The numbers of the columns that Fisher traces are about; None for all."""
         given = self.records.private
-        return None if given is None else tuple(_column_number(one, self.data.feature_names) for one in given)
+        return None if given is None else tuple(_column_number(column, self.data.feature_names) for column in given)
 
     @cached_property
     def lossy(self) -> np.ndarray | None:
@@ -153,8 +153,8 @@ class Plan:
     @cached_property
     def probed(self) -> tuple[Probed, ...]:
         """The probe examples, in the order in which they are recorded; of a neighbour all rows of that person."""
-        every = [self._probed(name) for name in PROBES if name in self.records.probes]
-        return tuple(self._with_own_rows(one) if one.name == SINGULAR["neighbours"] else one for one in every)
+        parts = [self._probed(name) for name in PROBES if name in self.records.probes]
+        return tuple(self._with_own_rows(part) if part.name == SINGULAR["neighbours"] else part for part in parts)
 
     @cached_property
     def probed_neighbours(self) -> np.ndarray:
@@ -167,8 +167,10 @@ class Plan:
         persons, named = self.data.base.persons, self.neighbours[1:]
         if persons is None:
             return list(named[:, None])
-        every = [np.flatnonzero(persons == persons[one]) for one in named]
-        return [np.append(one, rows[rows != one]) for one, rows in zip(named, every, strict=True)]
+        rows_of_each = [np.flatnonzero(persons == persons[row]) for row in named]
+        return [
+            np.append(named_row, rows[rows != named_row]) for named_row, rows in zip(named, rows_of_each, strict=True)
+        ]
 
     def _with_own_rows(self, probed: Probed) -> Probed:
         """Return the neighbours' probes with all rows of each person."""
@@ -181,13 +183,13 @@ class Plan:
         if isinstance(name, int):
             rows = np.sort(np.random.default_rng(self.grid.root_seed).permutation(len(base))[:name])
             return Probed("train", rows, base.take(rows))
-        every: dict[str, tuple[np.ndarray, Part]] = {
+        known: dict[str, tuple[np.ndarray, Part]] = {
             "test": (np.arange(len(self.data.test)), self.data.test),
             "neighbours": (self.neighbours[1:], base.take(self.neighbours[1:])),
             "spare": (np.zeros(1, int), self.data.spare_example),
             "train": (np.arange(len(base)), base),
         }
-        return Probed(SINGULAR.get(name, name), *every[name])
+        return Probed(SINGULAR.get(name, name), *known[name])
 
     def identity(self) -> dict[str, Any]:
         """Return what makes this plan itself; growth in seeds or neighbours does not change it."""
@@ -253,7 +255,7 @@ class Plan:
     @cached_property
     def job(self) -> Job:
         """What a worker needs to train any chunk."""
-        parts = [one.part for one in self.probed]
+        parts = [probed.part for probed in self.probed]
         rows = np.concatenate([part.unfilled for part in parts]) if parts else self.data.features[:0]
         labels = np.concatenate([part.labels for part in parts]) if parts else self.data.labels[:0]
         cargo = self.mechanism.cargo()
@@ -328,8 +330,8 @@ class Plan:
     def chunk_coordinates(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Return the seeds and neighbours of a full chunk; beyond the grid seeds go on and the base stands in."""
         seeds = chunk.seed_block * self.shape.seeds + np.arange(self.shape.seeds)
-        here = self.neighbours[self.shape.neighbour_slice(chunk, len(self.neighbours))]
-        return seeds, np.pad(here, (0, self.shape.neighbours - len(here)), constant_values=-1)
+        block = self.neighbours[self.shape.neighbour_slice(chunk, len(self.neighbours))]
+        return seeds, np.pad(block, (0, self.shape.neighbours - len(block)), constant_values=-1)
 
     @property
     def _float(self) -> type:
@@ -432,10 +434,10 @@ def _check_traces(plan: Plan, traced: np.ndarray) -> None:
     once = named is None or len(set(named)) == len(named)
     require(once, "private must name each column once.")
     private = range(len(plan.data.feature_names)) if named is None else named
-    encoded = {column for one in category_columns(plan.data) for column in one.columns}
-    found = next((column for column in private if column in encoded), None)
-    if found is not None:
-        name, values = plan.data.feature_names[found], plan.data.base.features[:, found]
+    encoded = {column for category in category_columns(plan.data) for column in category.columns}
+    category_column = next((column for column in private if column in encoded), None)
+    if category_column is not None:
+        name, values = plan.data.feature_names[category_column], plan.data.base.features[:, category_column]
         raise not_continuous(f"feature {name!r}", values, "name the others in Records(private=…)")
 
 

@@ -47,7 +47,7 @@ class Norms:
         require(known, f"precision must be 'float32' or 'float16', got {self.precision!r}.")
 
     def steps_between(self, examples: int, batch_size: int) -> int:
-        """Return every how many steps norms are recorded."""
+        """Return how many steps lie between two states whose norms are recorded."""
         return max(1, round(examples / batch_size)) if self.every == "epoch" else self.every
 
 
@@ -83,7 +83,7 @@ class Records:
                 self.fisher_traces is not None, "private columns are those of fisher_traces, which are not asked for."
             )
             require(len(self.private) > 0, "private must name at least one column.")
-        unknown = [one for one in self.probes if one not in PROBES]
+        unknown = [probe for probe in self.probes if probe not in PROBES]
         require(not unknown, f"probes must be among {', '.join(PROBES)}, got {unknown}.")
 
 

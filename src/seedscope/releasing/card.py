@@ -38,34 +38,34 @@ def _about(facts: dict[str, Any]) -> str:
 
 def _guarantee(facts: dict[str, Any]) -> str:
     """Return what is guaranteed, as a table."""
-    found, curve = facts["guarantee"], facts["curve"]
-    if found["epsilon"] is None:
-        return f"## Privacy\n\n**Nothing is guaranteed:** {found['reason']}"
-    kind = found["epsilon"]["kind"]
-    rows = [("ε", f"{found['epsilon']['value']:.6g} ({kind})"), ("δ", f"{found['delta']:.3g}")]
+    guarantee, curve = facts["guarantee"], facts["curve"]
+    if guarantee["epsilon"] is None:
+        return f"## Privacy\n\n**Nothing is guaranteed:** {guarantee['reason']}"
+    kind = guarantee["epsilon"]["kind"]
+    rows = [("ε", f"{guarantee['epsilon']['value']:.6g} ({kind})"), ("δ", f"{guarantee['delta']:.3g}")]
     if curve is not None:
         rows += [("μ (Gaussian privacy)", f"{curve['mu']['value']:.4g}")]
         rows += [("best membership attack's advantage, at most", f"{curve['advantage']['value']:.3g}")]
         rows += [
             (
-                f"its true-positive rate at {one['false_positive_rate']:g} false positives, at most",
-                f"{one['at_most']:.3g}",
+                f"its true-positive rate at {rate['false_positive_rate']:g} false positives, at most",
+                f"{rate['at_most']:.3g}",
             )
-            for one in curve["true_positive_rates"]
+            for rate in curve["true_positive_rates"]
         ]
-    unit = "a person, with all of their rows" if found.get("unit") == "person" else "one row of the table"
+    unit = "a person, with all of their rows" if guarantee.get("unit") == "person" else "one row of the table"
     if facts.get("noise_scale") is not None:
         rows += [("noise on each weight, standard deviation", f"{facts['noise_scale']:.6g}")]
-    rows += [("neighbouring data", RELATION_WORDS[found["relation"]]), ("unit", unit)]
+    rows += [("neighbouring data", RELATION_WORDS[guarantee["relation"]]), ("unit", unit)]
     table = "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
-    return f"## Privacy\n\n{table}\n\nBy {found['reason']} The whole curve is in `model.json`."
+    return f"## Privacy\n\n{table}\n\nBy {guarantee['reason']} The whole curve is in `model.json`."
 
 
 def _limits(facts: dict[str, Any]) -> str:
     """Return what is not covered."""
     learned = facts["guarantee"].get("assumes", [])
     warned = [f"Learned from the rows and not covered: {', '.join(learned)}."] if learned else []
-    said = "\n".join(f"- {one}" for one in (*warned, *NOT_COVERED))
+    said = "\n".join(f"- {sentence}" for sentence in (*warned, *NOT_COVERED))
     return f"{RANDOM} {KNOWN}\n\n## Not covered\n\n{said}"
 
 

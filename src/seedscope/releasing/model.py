@@ -82,10 +82,10 @@ class ReleasedModel:
         from sklearn.linear_model import LogisticRegression
 
         require(self.linear, f"only linear models are scikit-learn's; this one is {self.model}.")
-        found = LogisticRegression()
-        found.coef_, found.intercept_ = self.coefficients
-        found.classes_, found.n_features_in_ = np.arange(len(self.class_names)), len(self.feature_names)
-        return found
+        regression = LogisticRegression()
+        regression.coef_, regression.intercept_ = self.coefficients
+        regression.classes_, regression.n_features_in_ = np.arange(len(self.class_names)), len(self.feature_names)
+        return regression
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything that is public about the model, as plain values."""
@@ -106,11 +106,11 @@ class ReleasedModel:
 
     def _linear_facts(self) -> dict[str, Any]:
         """Return coefficients and intercept as plain values: of two classes one row, of more a row for each."""
-        coefficients, intercepts = (one.tolist() for one in self.coefficients)
-        one = len(self.class_names) == 2
+        coefficients, intercepts = (array.tolist() for array in self.coefficients)
+        two_classes = len(self.class_names) == 2
         return {
-            "coefficients": coefficients[0] if one else coefficients,
-            "intercept": intercepts[0] if one else intercepts,
+            "coefficients": coefficients[0] if two_classes else coefficients,
+            "intercept": intercepts[0] if two_classes else intercepts,
         }
 
     def as_onnx(self) -> bytes:
@@ -169,8 +169,8 @@ def _archive(arrays: dict[str, np.ndarray]) -> bytes:
 
 def _scaling_arrays(scaling: FittedScaling) -> dict[str, np.ndarray]:
     """Return the arrays of a scaling, by name."""
-    every = {name: getattr(scaling, name) for name in ARRAYS}
-    return {name: values for name, values in every.items() if values is not None}
+    arrays = {name: getattr(scaling, name) for name in ARRAYS}
+    return {name: values for name, values in arrays.items() if values is not None}
 
 
 def _scaling_facts(scaling: FittedScaling) -> dict[str, Any]:

@@ -27,7 +27,9 @@ def onnx_model(
     onnx = _package()
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     if len(coefficients) == 1:  # of two classes the first has the logit 0
-        coefficients, intercepts = (np.concatenate([np.zeros_like(one), one]) for one in (coefficients, intercepts))
+        coefficients, intercepts = (
+            np.concatenate([np.zeros_like(values), values]) for values in (coefficients, intercepts)
+        )
     width = coefficients.shape[1]
     constants, steps = _scaled(scaling, width)
     constants |= {"weights": coefficients.T, "bias": intercepts}
@@ -36,7 +38,7 @@ def onnx_model(
     nodes.append(helper.make_node("Softmax", ["logits"], ["probabilities"], axis=1))
     nodes.append(helper.make_node("ArgMax", ["probabilities"], ["place"], axis=1, keepdims=0))
     nodes.append(helper.make_node("Gather", ["classes", "place"], ["label"]))
-    tensors = [onnx.numpy_helper.from_array(np.asarray(one, float), name) for name, one in constants.items()]
+    tensors = [onnx.numpy_helper.from_array(np.asarray(values, float), name) for name, values in constants.items()]
     tensors.append(
         helper.make_tensor("classes", onnx.TensorProto.STRING, [len(classes)], [c.encode() for c in classes])
     )

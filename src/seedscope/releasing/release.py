@@ -84,11 +84,15 @@ def all_rows(data: Dataset) -> Dataset:
 
 def _joined(parts: list[Part]) -> Part:
     """Return parts as one."""
-    owners = [one.persons for one in parts if one.persons is not None]
+    owners = [part.persons for part in parts if part.persons is not None]
     names = ("features", "labels", "ids", "rows")
-    arrays: Any = {name: np.concatenate([getattr(one, name) for one in parts]) for name in names}
-    holes = [one.holes for one in parts if one.holes is not None]
-    more: Any = {name: np.concatenate(found) for name, found in (("persons", owners), ("holes", holes)) if found}
+    arrays: Any = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    holes = [part.holes for part in parts if part.holes is not None]
+    more: Any = {
+        name: np.concatenate(arrays_of_parts)
+        for name, arrays_of_parts in (("persons", owners), ("holes", holes))
+        if arrays_of_parts
+    }
     return Part(**arrays, **more)
 
 
@@ -100,17 +104,17 @@ def _smoothing(plan: Plan) -> float:
 
 def _guarantee(plan: Plan, smoothing: float) -> Guarantee:
     """Return the guarantee of the weights as they are published."""
-    found, mechanism = plan.guarantee, plan.mechanism
-    if found.epsilon is None:
-        return found
+    guarantee, mechanism = plan.guarantee, plan.mechanism
+    if guarantee.epsilon is None:
+        return guarantee
     if not mechanism.publishes_exactly:
         said = "the noise as it is computed (single precision)"
         return replace(
-            found, epsilon=replace(found.epsilon, kind="estimate"), assumes=(*found.assumes, said),
-            reason=f"{found.reason[:-1]}; not proved for floating point.",
+            guarantee, epsilon=replace(guarantee.epsilon, kind="estimate"), assumes=(*guarantee.assumes, said),
+            reason=f"{guarantee.reason[:-1]}; not proved for floating point.",
         )  # fmt: skip
     cost = smoothing if mechanism.smooths else 0.0
-    return replace(found, epsilon=replace(found.epsilon, value=found.epsilon.value + cost))
+    return replace(guarantee, epsilon=replace(guarantee.epsilon, value=guarantee.epsilon.value + cost))
 
 
 def _curve(plan: Plan, guarantee: Guarantee) -> TradeOff | None:

@@ -47,7 +47,11 @@ def charts(report: Report, level: int = 0) -> dict[str, Any]:
     levels = len(report["levels"])
     require(0 <= level < levels, f"level must be a whole number from 0 to {levels - 1}, got {level!r}.")
     data = _data(report, level)
-    start = {"level": level, "labels": [one["label"] for one in report["levels"]], "names": rows.group_names(report)}
+    start = {
+        "level": level,
+        "labels": [entry["label"] for entry in report["levels"]],
+        "names": rows.group_names(report),
+    }
     return _draw(report, lambda name: alt.InlineData(values=data.get(name, []), name=name), start, NOTEBOOK_WIDTH)
 
 
@@ -94,13 +98,13 @@ def _bounded(report: Report) -> bool:
     if not _has(report, "advantage_lower"):
         return _has(report, "epsilon_lower") or _has(report, "epsilon_upper")
     return _has(report, "epsilon_estimate") or any(
-        one for columns in report["people"]["levels"] for one in columns["epsilon_lower"]
+        bound for columns in report["people"]["levels"] for bound in columns["epsilon_lower"]
     )
 
 
 def _has(report: Report, column: str) -> bool:
     """Return whether anybody has a number in that column, at any level."""
-    return any(one is not None for columns in report["people"]["levels"] for one in columns.get(column, ()))
+    return any(value is not None for columns in report["people"]["levels"] for value in columns.get(column, ()))
 
 
 def _styled(chart: Any, start: dict[str, Any], width: int | str) -> Any:

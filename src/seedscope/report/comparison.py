@@ -36,9 +36,9 @@ def write_remedies(folder: str | Path, priced: Mapping[str, Any]) -> list[Path]:
     return _written(folder, priced, "remedies")
 
 
-def _written(folder: str | Path, found: Mapping[str, Any], kind: str) -> list[Path]:
+def _written(folder: str | Path, contents: Mapping[str, Any], kind: str) -> list[Path]:
     """Write a page of that kind and its JSON."""
-    place, plain = claim_folder(folder), plain_values(found)
+    place, plain = claim_folder(folder), plain_values(contents)
     text = json.dumps(plain, indent=1, ensure_ascii=False)
     try:
         return write_together(place, {f"{kind}.html": render_comparison(plain, kind), f"{kind}.json": text})

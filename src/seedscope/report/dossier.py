@@ -70,7 +70,10 @@ def dossier(report: Mapping[str, Any], digest: str) -> tuple[Section, ...]:
         digest: the SHA-256 of its file, by which everybody can check what the dossier is about.
     """
     require(not report["public"], "a dossier is made from the internal report; this one is public.")
-    known = {one["name"].lower().replace(" ", "_"): one["value"] for one in report["verdict"].get("declared", [])}
+    known = {
+        declared["name"].lower().replace(" ", "_"): declared["value"]
+        for declared in report["verdict"].get("declared", [])
+    }
     return (
         _verdict(report),
         Section("Purpose and responsibility", fields={title: known.get(name, "") for title, name in PERSONS.items()}),
@@ -91,7 +94,9 @@ def _verdict(report: Mapping[str, Any]) -> Section:
     verdict = report["verdict"]
     policy = verdict.get("policy")
     by = f"Judged by {policy['name']} ({policy['origin']})." if policy else "Judged before there were policies."
-    rows = tuple((one["rule"], words.STATUSES[one["status"]], one["sentence"]) for one in verdict.get("checks", []))
+    rows = tuple(
+        (check["rule"], words.STATUSES[check["status"]], check["sentence"]) for check in verdict.get("checks", [])
+    )
     said = (*(f"BUG IN THE TRAINING. {alarm}" for alarm in report.get("alarms", [])), verdict["headline"], by)
     return Section("Verdict", said, Table(("Rule", "", "Found"), rows) if rows else None)
 
@@ -105,7 +110,7 @@ def _data(report: Mapping[str, Any], known: Mapping[str, str]) -> Section:
         "Rows": f"{audited['train_rows']:,} to train, {audited['test_rows']:,} to test",
         "Features": f"{audited['features']:,}",
         "Classes": ", ".join(audited["classes"]),
-        "Compared by": ", ".join(one["name"] for one in report["groups"]) or "no group",
+        "Compared by": ", ".join(group["name"] for group in report["groups"]) or "no group",
         "Fingerprint": audited["fingerprint"],
     }
     fields = {title: known.get(name, "") for title, name in DATA.items()}
@@ -114,7 +119,7 @@ def _data(report: Mapping[str, Any], known: Mapping[str, str]) -> Section:
 
 def _threats(report: Mapping[str, Any], known: Mapping[str, str]) -> Section:
     """Return what the attacker is taken to know and to see."""
-    declared = tuple((one["name"], one["value"]) for one in report["verdict"].get("declared", []))
+    declared = tuple((entry["name"], entry["value"]) for entry in report["verdict"].get("declared", []))
     said = (
         "The attacker of this audit knows everybody's data but one person's, the training and its settings, sees the "
         "final model, and wants to know whether that person was in the training data.",
@@ -133,10 +138,10 @@ def _claims(report: Mapping[str, Any]) -> Section:
 
 def _claim(level: Mapping[str, Any]) -> tuple[str, ...]:
     """Return one level's claim."""
-    found = level["guarantee"]
-    epsilon = "none" if found["epsilon"] is None else _number(found["epsilon"])
-    reason = f"{found['reason']} Protects against: {found['relation']}."
-    return level["label"], epsilon, words.shown(found["delta"]), reason, found.get("meaning", "")
+    guarantee = level["guarantee"]
+    epsilon = "none" if guarantee["epsilon"] is None else _number(guarantee["epsilon"])
+    reason = f"{guarantee['reason']} Protects against: {guarantee['relation']}."
+    return level["label"], epsilon, words.shown(guarantee["delta"]), reason, guarantee.get("meaning", "")
 
 
 def _number(number: Mapping[str, Any] | None, show: words.Show = "plain") -> str:
@@ -155,13 +160,16 @@ def _results(report: Mapping[str, Any]) -> Section:
     """Return the numbers of every level, and how many people they are about."""
     levels, people = report["levels"], report["people"]
     header = ("Quantity", *(level["label"] for level in levels))
-    rows = tuple((one.title, *(_number(level[one.name], one.show) for level in levels)) for one in words.LEVEL)
+    rows = tuple(
+        (quantity.title, *(_number(level[quantity.name], quantity.show) for level in levels))
+        for quantity in words.LEVEL
+    )
     said = f"{people['total']:,} people are in individuals.csv, each with what every analysis says about them."
     chosen = levels[report["verdict"].get("level", 0)]["label"]
-    more = tuple((one["name"], _number(one["number"], one.get("show", "plain"))) for one in
+    more = tuple((fact["name"], _number(fact["number"], fact.get("show", "plain"))) for fact in
                  report["verdict"].get("measured", []))  # fmt: skip
-    found = tuple(f"At {chosen}, {name}: {value}." for name, value in more)
-    return Section("Results for everybody", (said, *found), Table(header, rows))
+    measured = tuple(f"At {chosen}, {name}: {value}." for name, value in more)
+    return Section("Results for everybody", (said, *measured), Table(header, rows))
 
 
 def _groups(report: Mapping[str, Any]) -> Section:
@@ -180,16 +188,16 @@ def _groups(report: Mapping[str, Any]) -> Section:
 def _risks(report: Mapping[str, Any]) -> Section:
     """Return what remains: rules not kept, analyses left out, and what nothing covers."""
     verdict = report["verdict"]
-    unkept = [one["sentence"] for one in verdict.get("checks", []) if one["status"] != "passed"]
-    left_out = [f"Left out, {one['analysis']}: {one['reason']}" for one in report["left_out"]]
+    unkept = [check["sentence"] for check in verdict.get("checks", []) if check["status"] != "passed"]
+    left_out = [f"Left out, {analysis['analysis']}: {analysis['reason']}" for analysis in report["left_out"]]
     said = (*report.get("alarms", []), *unkept, *verdict.get("follows", [])[2:], *left_out)
     return Section("Residual risks", said, fields={"Risks that are accepted, why, and by whom": ""})
 
 
 def _remedies(report: Mapping[str, Any]) -> Section:
     """Return what can be done about each rule that is not kept."""
-    unkept = [one for one in report["verdict"].get("checks", []) if one["status"] != "passed"]
-    rows = tuple((one["rule"], REMEDIES.get(one["quantity"], "See the documentation.")) for one in unkept)
+    unkept = [check for check in report["verdict"].get("checks", []) if check["status"] != "passed"]
+    rows = tuple((check["rule"], REMEDIES.get(check["quantity"], "See the documentation.")) for check in unkept)
     said = () if rows else ("Every rule is kept.",)
     return Section("Remedies", said, Table(("Rule", "What helps"), rows) if rows else None, {"Measures decided": ""})
 
@@ -234,7 +242,9 @@ def as_markdown(sections: Sequence[Section], title: str) -> str:
 def _markdown_table(table: Table) -> str:
     """Return a table in Markdown."""
     lines = [table.header, tuple("---" for _ in table.header), *table.rows]
-    return "\n".join("| " + " | ".join(one if one == "---" else escaped(one) for one in row) + " |" for row in lines)
+    return "\n".join(
+        "| " + " | ".join(cell if cell == "---" else escaped(cell) for cell in row) + " |" for row in lines
+    )
 
 
 def _markdown_field(title: str, answer: str) -> str:

@@ -69,17 +69,17 @@ def trade_off(report: Report, source: Source) -> Any:
     x = alt.X("level:Q").title("Privacy level").axis(axis).scale(domain=[-0.35, last + 0.35], nice=False)
     y = alt.Y("value:Q").title(None).scale(domain=[0, 1], clamp=True)
     names, legend = list(rows.TRADE_OFF.values()), alt.Legend(orient="top", title=None, symbolSize=70, columns=3)
-    colours = alt.Scale(domain=names, range=[_colour(one) for one in ("third", "accent", "second")])
+    colours = alt.Scale(domain=names, range=[_colour(colour) for colour in ("third", "accent", "second")])
     shapes = alt.Scale(domain=names, range=["square", "circle", "triangle-up"])
     shape = alt.Shape("quantity:N").scale(shapes).legend(legend)
     base = alt.Chart(source("levels")).encode(x, y, alt.Color("quantity:N").scale(colours).legend(legend))
     told = _texts(quantity="Quantity", label="Privacy level") + _numbers(value="Value", lower="Lower", upper="Upper")
     person = alt.Chart().encode(x, y, alt.Detail("person:N"))
-    here = alt.Chart(source("levels")).transform_filter("datum.level === level").encode(alt.X("level:Q"))
+    chosen = alt.Chart(source("levels")).transform_filter("datum.level === level").encode(alt.X("level:Q"))
     points = base.mark_point(filled=True, size=70, opacity=1, stroke=_colour("paper"), strokeWidth=1)
     return _layers(
         "Accuracy, mean disagreement and attack advantage at each privacy level.",
-        here.mark_rule(color=_colour("line"), strokeWidth=22),
+        chosen.mark_rule(color=_colour("line"), strokeWidth=22),
         person.mark_line(color=_colour("accent"), opacity=0.18, strokeWidth=1).properties(data=source("chosen")),
         base.mark_line(strokeWidth=2),
         base.mark_rule(strokeWidth=1.5).encode(alt.Y("lower:Q"), alt.Y2("upper:Q")),
@@ -90,7 +90,7 @@ def trade_off(report: Report, source: Source) -> Any:
 
 def attack(report: Report, source: Source) -> Any:
     """Return the membership attack's curve with low false-positive rates spread out, under the proved limit."""
-    least = max(min(one["false_positive"] for one in rows.roc_rows(report)), DECADES[0])
+    least = max(min(row["false_positive"] for row in rows.roc_rows(report)), DECADES[0])
     least = min(least, DECADES[-2])
     scale = alt.Scale(type="log", domain=[least, 1], nice=False, clamp=True)
     ticks: dict[str, Any] = {"values": [rate for rate in DECADES if rate >= least * (1 - 1e-9)], "format": "~g"}
@@ -188,7 +188,7 @@ def _layers(description: str, *layers: Any, height: int = HEIGHT) -> Any:
 
 def _ends(report: Report, column: str, smallest: float, largest: float) -> tuple[float, float]:
     """Return the ends of an axis that holds these two and a column's numbers at all levels, so that it never moves."""
-    known = [one for columns in report["people"]["levels"] for one in columns.get(column, ()) if one is not None]
+    known = [value for columns in report["people"]["levels"] for value in columns.get(column, ()) if value is not None]
     return min([smallest, *known]), max([largest, *known])
 
 

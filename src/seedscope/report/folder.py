@@ -133,7 +133,7 @@ def _replace(place: Path, report: dict[str, Any], individuals: pd.DataFrame | No
         contents[DICTIONARY_NAME] = dictionary_csv(individuals, report["people"].get("kinds", {}))
     if individuals is not None and parquet:
         contents[PARQUET_NAME] = individuals_parquet(individuals)
-    kept = [one.name for one in place.iterdir() if not _is_own(one.name)]
+    kept = [path.name for path in place.iterdir() if not _is_own(path.name)]
     mixed = f"{place} also has {', '.join(kept[:3])}; choose an empty folder for a public report."
     require(not (report["public"] and kept), mixed, argument="out")
     new = _beside(place, f"new-{os.getpid()}")
@@ -167,16 +167,16 @@ def _recover(place: Path) -> None:
     if not place.exists():
         os.rename(old, place.resolve())
         return
-    for one in list(old.iterdir()):
-        if not _is_own(one.name) and not (place / one.name).exists():
-            os.rename(one, place / one.name)
+    for path in list(old.iterdir()):
+        if not _is_own(path.name) and not (place / path.name).exists():
+            os.rename(path, place / path.name)
     shutil.rmtree(old)
 
 
 def _replace_inside(place: Path, contents: Mapping[str, str | bytes], mode: int) -> list[Path]:
     """Replace the files of a folder that cannot be moved, such as a mounted one: what is private goes first."""
-    for one in [one for one in place.iterdir() if _is_own(one.name) and one.name not in (*contents, MARK)]:
-        shutil.rmtree(one) if one.is_dir() else one.unlink()
+    for path in [path for path in place.iterdir() if _is_own(path.name) and path.name not in (*contents, MARK)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     return write_together(place, contents, mode)
 
 

@@ -109,7 +109,7 @@ def _base(name: str) -> str:
 
 def _meaning(name: str) -> str:
     """Return what a column of the table of everyone means."""
-    known = {one.name: one.meaning for one in PERSON} | COLUMNS
+    known = {quantity.name: quantity.meaning for quantity in PERSON} | COLUMNS
     if name.startswith("told_"):
         return _told(name.removeprefix("told_"))
     if name.startswith("off_by_"):

@@ -38,7 +38,7 @@ def model_card(public: Mapping[str, Any], level: int = 0) -> str:
         "### Privacy",
         *_privacy(chosen["guarantee"], alarms),
         "### Not covered",
-        "\n".join(f"- {one}" for one in NOT_COVERED),
+        "\n".join(f"- {sentence}" for sentence in NOT_COVERED),
         "## Training Procedure",
         f"Mechanism: {escaped(audited['mechanism'])}.",
         "### Hyperparameters",

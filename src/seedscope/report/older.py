@@ -20,7 +20,7 @@ NOTICE = (
 def without_old_promises(report: dict[str, Any]) -> dict[str, Any]:
     """Return a report without what earlier versions promised wrongly; one of today is returned as it is."""
     claims = [level["guarantee"] for level in report["levels"]]
-    if not any(_overstated(one) for one in claims):
+    if not any(_overstated(claim) for claim in claims):
         return report
     mended = copy.deepcopy(report)
     for level in mended["levels"]:
@@ -31,8 +31,10 @@ def without_old_promises(report: dict[str, Any]) -> dict[str, Any]:
             number["number"]["kind"] = "estimate"
     verdict = mended.get("verdict", {})
     if "sentences" in verdict:
-        verdict["sentences"] = [one for one in verdict["sentences"] if not any(words in one for words in WRONG_WORDS)]
-    mended["glossary"] = [one for one in mended["glossary"] if one["term"] not in WRONG_TERMS]
+        verdict["sentences"] = [
+            sentence for sentence in verdict["sentences"] if not any(words in sentence for words in WRONG_WORDS)
+        ]
+    mended["glossary"] = [entry for entry in mended["glossary"] if entry["term"] not in WRONG_TERMS]
     mended["notice"] = f"{mended['notice']} {NOTICE}"
     return mended
 

@@ -88,7 +88,8 @@ def _payload(report: dict[str, Any]) -> dict[str, Any]:
     """Return what the script works with: the report, the charts' specifications and the words for columns."""
     people = {**report["people"], "levels": [_rounded(columns) for columns in report["people"]["levels"]]}
     quantities = [
-        {"name": one.name, "title": one.title, "meaning": one.meaning, "show": one.show} for one in words.PERSON
+        {"name": quantity.name, "title": quantity.title, "meaning": quantity.meaning, "show": quantity.show}
+        for quantity in words.PERSON
     ]
     return {
         "report": {**report, "people": people},
@@ -101,7 +102,7 @@ def _payload(report: dict[str, Any]) -> dict[str, Any]:
 def _rounded(columns: dict[str, Any]) -> dict[str, Any]:
     """Return the people's columns with fewer digits."""
     return {
-        name: [_round(one) for one in column] if isinstance(column, list) else column
+        name: [_round(value) for value in column] if isinstance(column, list) else column
         for name, column in columns.items()
     }
 

@@ -26,17 +26,17 @@ def junit(report: Mapping[str, Any]) -> str:
     """Return the report's verdict as JUnit XML: a test for each rule, an error for each bug in the training."""
     verdict, alarms = report["verdict"], report.get("alarms", [])
     checks = verdict.get("checks", [])
-    unkept = [one for one in checks if one["status"] != "passed"]
+    unkept = [check for check in checks if check["status"] != "passed"]
     counts = {"tests": len(checks) + len(alarms), "failures": len(unkept), "errors": len(alarms), "skipped": 0}
     attributes = {name: str(count) for name, count in counts.items()}
     root = ElementTree.Element("testsuites", {"name": "seedscope", **attributes})
     suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(report["title"]), **attributes})
     for alarm in alarms:
         _problem(_test(suite, report, BUG), "error", BUG, alarm)
-    for one in checks:
-        test = _test(suite, report, one["rule"])
-        if one["status"] != "passed":
-            _problem(test, "failure", one["status"], one["sentence"])
+    for check in checks:
+        test = _test(suite, report, check["rule"])
+        if check["status"] != "passed":
+            _problem(test, "failure", check["status"], check["sentence"])
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -67,10 +67,10 @@ def sarif(report: Mapping[str, Any], about: str = "report.json") -> str:
     """
     verdict = report["verdict"]
     checks = verdict.get("checks", [])
-    unkept = [one for one in checks if one["status"] != "passed"]
+    unkept = [check for check in checks if check["status"] != "passed"]
     results = [_result(BUG, "error", alarm, about) for alarm in report.get("alarms", [])]
-    results += [_result(one["quantity"], LEVELS[one["status"]], one["sentence"], about) for one in unkept]
-    rules = {one["quantity"]: _sarif_rule(one) for one in checks}
+    results += [_result(check["quantity"], LEVELS[check["status"]], check["sentence"], about) for check in unkept]
+    rules = {check["quantity"]: _sarif_rule(check) for check in checks}
     bug = {"id": BUG, "shortDescription": {"text": "An attack beats what is guaranteed: the training has a bug."}}
     driver = {
         "name": "Seedscope",

@@ -45,18 +45,18 @@ def privacy_rows(people: Rows) -> Rows:
 
     If nobody was attacked, those whose ε is bounded from above.
     """
-    attacked = [one for one in people if one["epsilon_lower"] is not None]
-    bounded = attacked or [one for one in people if one["epsilon_upper"] is not None]
+    attacked = [row for row in people if row["epsilon_lower"] is not None]
+    bounded = attacked or [row for row in people if row["epsilon_upper"] is not None]
     sides = ("epsilon_lower", "epsilon_estimate", "epsilon_upper")
-    bounded.sort(key=lambda one: (*(-(one[side] or 0) for side in sides), one["person"]))
-    return [{**one, "place": place + 1} for place, one in enumerate(bounded)]
+    bounded.sort(key=lambda row: (*(-(row[side] or 0) for side in sides), row["person"]))
+    return [{**row, "place": place + 1} for place, row in enumerate(bounded)]
 
 
 def sided_rows(people: Rows) -> Rows:
     """Return the people whose exposure is known from both sides, most exposed first, with their place in that order."""
-    sided = [one for one in people if one["advantage_lower"] is not None and one["advantage_upper"] is not None]
-    sided.sort(key=lambda one: (-one["exposure"], one["person"]))
-    return [{**one, "place": place + 1} for place, one in enumerate(sided)]
+    sided = [row for row in people if row["advantage_lower"] is not None and row["advantage_upper"] is not None]
+    sided.sort(key=lambda row: (-row["exposure"], row["person"]))
+    return [{**row, "place": place + 1} for place, row in enumerate(sided)]
 
 
 def allowed_rows(report: Report) -> Rows:
@@ -130,7 +130,7 @@ def limit_rows(report: Report) -> Rows:
 
 
 def _exposure(people: Report, columns: Report, person: int) -> float | None:
-    """Return how far the best attack beats guessing, else how far ours does; 0 for whom no model learned from."""
+    """Return how far the best attack beats guessing, else how far ours does; 0 for people not trained on."""
     if people["part"][person] == "test":
         return 0.0
     best: float | None = _entry(columns, "advantage", person)

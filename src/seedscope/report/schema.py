@@ -70,10 +70,10 @@ def _refuse_constant(name: str) -> None:
 @cache
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
-    found: dict[str, Any] = json.loads(
+    document: dict[str, Any] = json.loads(
         files("seedscope.report").joinpath("assets", "report.schema.json").read_text(encoding="utf-8")
     )
-    return found
+    return document
 
 
 @cache
@@ -120,7 +120,8 @@ def _lengths(report: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
     for index, level in enumerate(levels):
         curve = level["roc"] or {}
         yield from (
-            (f"levels.{index}.roc.{name}", len(one), len(curve["false_positive_rate"])) for name, one in curve.items()
+            (f"levels.{index}.roc.{name}", len(values), len(curve["false_positive_rate"]))
+            for name, values in curve.items()
         )
 
 
@@ -142,7 +143,7 @@ def _check_positions(report: dict[str, Any]) -> None:
 
 def _check_indices(place: str, column: list[Any], size: int) -> None:
     """Raise unless each entry is null or a position in a list of that size."""
-    right = _types(column) <= {int, type(None)} and all(one is None or 0 <= one < size for one in column)
+    right = _types(column) <= {int, type(None)} and all(index is None or 0 <= index < size for index in column)
     require(right, f"'{place}' must hold null or whole numbers from 0 to {size - 1}.")
 
 

@@ -40,7 +40,7 @@ def _rows_of(table: Path, person: str) -> list[dict[str, Any]]:
     everybody = pd.read_csv(table, dtype={"id": str}, keep_default_na=True)
     own = everybody[everybody["id"] == person]
     require(len(own), f"nobody is called {person!r} in {table}; its column id has everybody.", argument="about")
-    return [{str(name): value for name, value in one.items()} for one in own.to_dict("records")]
+    return [{str(name): value for name, value in row.items()} for row in own.to_dict("records")]
 
 
 def render_sheet(report: Mapping[str, Any], person: str, rows: list[dict[str, Any]]) -> str:
@@ -73,19 +73,26 @@ def _at_level(report: Mapping[str, Any], level: Mapping[str, Any], row: Mapping[
 
 
 def _off_by(level: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, str]:
-    """Return by feature how far off a guess is at least, in its own units; nothing of whom no model learned from."""
+    """Return by feature how far off a guess is at least, in its own units; nothing about people not trained on."""
     units = (level.get("reconstruction") or {}).get("own_units")
     if units is None or row["part"] != "train":
         return {}
-    anybody = {one["feature"]: one["error"] for one in units["features"]} if units["person"] is None else {}
-    own = {one["feature"]: row.get(safe_cell(f"off_by_{one['feature']}")) for one in units["features"]} | anybody
+    anybody = {feature["feature"]: feature["error"] for feature in units["features"]} if units["person"] is None else {}
+    own = {
+        feature["feature"]: row.get(safe_cell(f"off_by_{feature['feature']}")) for feature in units["features"]
+    } | anybody
     return {name: f"±{shown(error)}" for name, error in own.items() if error is not None and error == error}
 
 
 def _spreads(report: Mapping[str, Any]) -> dict[str, str]:
     """Return by how much guessing the mean of each feature is off, of the features that any level speaks of."""
-    found = [(level.get("reconstruction") or {}).get("own_units") for level in report["levels"]]
-    return {one["feature"]: f"±{shown(one['spread'])}" for units in found if units for one in units["features"]}
+    all_units = [(level.get("reconstruction") or {}).get("own_units") for level in report["levels"]]
+    return {
+        feature["feature"]: f"±{shown(feature['spread'])}"
+        for units in all_units
+        if units
+        for feature in units["features"]
+    }
 
 
 def _reveals(level: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:

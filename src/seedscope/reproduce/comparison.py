@@ -67,13 +67,13 @@ class Study:
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(Comparison.__dataclass_fields__))
             writer.writeheader()
-            writer.writerows(asdict(one) for one in self.comparisons)
+            writer.writerows(asdict(comparison) for comparison in self.comparisons)
         return path
 
     def _write_json(self, folder: Path) -> Path:
         """Write everything but the charts."""
         path = folder / "comparisons.json"
-        rows = [asdict(one) for one in self.comparisons]
+        rows = [asdict(comparison) for comparison in self.comparisons]
         content = {"study": self.name, "scale": self.scale, "comparisons": rows, "seconds": dict(self.seconds)}
         path.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
         return path
@@ -99,19 +99,19 @@ def print_comparisons(comparisons: Iterable[Comparison]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console, every = Console(), list(comparisons)
-    shown = [one for one in every if not one.detail]
-    for place, rows in groupby(shown, key=lambda one: one.place):
-        here = list(rows)
-        better = ["same ε, best calibration"] if any(one.best is not None for one in here) else []
+    console, all_rows = Console(), list(comparisons)
+    shown = [row for row in all_rows if not row.detail]
+    for place, rows in groupby(shown, key=lambda row: row.place):
+        of_place = list(rows)
+        better = ["same ε, best calibration"] if any(row.best is not None for row in of_place) else []
         names = ("data", "setting", "quantity", "ours", "paper", *better, "note")
         table = Table(*names, title=place, title_justify="left", box=None)
-        for one in here:
-            numbers = [one.ours, one.paper, *([one.best] if better else [])]
-            table.add_row(one.data, one.setting, one.quantity, *map(_shown, numbers), one.note)
+        for row in of_place:
+            numbers = [row.ours, row.paper, *([row.best] if better else [])]
+            table.add_row(row.data, row.setting, row.quantity, *map(_shown, numbers), row.note)
         console.print(table)
-    if len(shown) < len(every):
-        console.print(f"… and {len(every) - len(shown)} more numbers in the files.")
+    if len(shown) < len(all_rows):
+        console.print(f"… and {len(all_rows) - len(shown)} more numbers in the files.")
 
 
 def _shown(number: float | None) -> str:

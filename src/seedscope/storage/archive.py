@@ -80,9 +80,9 @@ def export_store(store: str | Path, file: str | Path) -> Archived:
     """
     place, target = Path(store), Path(file)
     require(not target.exists(), f"{target} exists; choose another name for the archive.", argument="file")
-    paths = [one.path for one in kept_stores(place)]
+    paths = [kept.path for kept in kept_stores(place)]
     require(paths, f"no store at {place}; see 'seedscope runs list'.", argument="store")
-    names = {"" if one == place else f"{one.relative_to(place).as_posix()}/": one for one in paths}
+    names = {"" if path == place else f"{path.relative_to(place).as_posix()}/": path for path in paths}
     for name in names:
         require(
             re.fullmatch(FOLDER, name),
@@ -137,31 +137,31 @@ def _unchanging(place: Path) -> Iterator[None]:
         lock.release()
 
 
-def _require_finished(found: Verified) -> None:
+def _require_finished(verified: Verified) -> None:
     """Raise unless a store is whole, and all its chunks are there."""
-    bad = next((one for one in found.findings if one.bad), None)
+    bad = next((finding for finding in verified.findings if finding.bad), None)
     if bad is not None:
         raise DamageError(
-            f"{found.path} is damaged ({bad.part}: {bad.note}); see 'seedscope verify', and mend it first."
+            f"{verified.path} is damaged ({bad.part}: {bad.note}); see 'seedscope verify', and mend it first."
         )
-    lacks = f"{found.path} lacks {found.missing} of its chunks; run the same training again to finish it first."
-    require(not found.missing, lacks)
+    lacks = f"{verified.path} lacks {verified.missing} of its chunks; run the same training again to finish it first."
+    require(not verified.missing, lacks)
 
 
 def _inside(place: Path) -> Iterator[str]:
     """Yield the names of a store's own files, in order."""
     yield from [name for name in (PLAN, LAYOUT, LOOKS) if (place / name).is_file()]
     for folder in (MARKERS, RECORDS):
-        found = (one for one in (place / folder).rglob("*") if one.is_file() and not one.name.startswith("."))
-        yield from sorted(one.relative_to(place).as_posix() for one in found)
+        paths = (path for path in (place / folder).rglob("*") if path.is_file() and not path.name.startswith("."))
+        yield from sorted(path.relative_to(place).as_posix() for path in paths)
 
 
 def _member(name: str) -> zipfile.ZipInfo:
     """Return how a member is entered: without a time, readable by its owner only."""
-    found = zipfile.ZipInfo(name, LONG_AGO)
-    found.external_attr = (stat.S_IFREG | PRIVATE) << 16
-    found.create_system = 3  # the same bytes on every system
-    return found
+    member = zipfile.ZipInfo(name, LONG_AGO)
+    member.external_attr = (stat.S_IFREG | PRIVATE) << 16
+    member.create_system = 3  # the same bytes on every system
+    return member
 
 
 def import_store(file: str | Path, store: str | Path, sha256: str | None = None) -> Archived:
@@ -178,17 +178,19 @@ def import_store(file: str | Path, store: str | Path, sha256: str | None = None)
     vacant = not place.exists() or (place.is_dir() and not any(place.iterdir()))
     require(vacant, f"{place} exists; choose a new folder for the store.", argument="store")
     try:
-        found = _archived(source, ())
+        archived = _archived(source, ())
     except OSError as error:
         raise read_error(error, source) from error
-    other = f"{source} has the SHA-256 {found.sha256}, not {sha256}: it is another file, or was changed on its way."
-    if sha256 is not None and found.sha256 != sha256.lower():
-        raise DamageError(other)
+    mismatch = (
+        f"{source} has the SHA-256 {archived.sha256}, not {sha256}: it is another file, or was changed on its way."
+    )
+    if sha256 is not None and archived.sha256 != sha256.lower():
+        raise DamageError(mismatch)
     try:
         stores = _unpack(source, place)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise _refused(source, f"it is not a whole ZIP file: {error}") from None
-    return Archived(found.path, found.bytes, found.sha256, stores)
+    return Archived(archived.path, archived.bytes, archived.sha256, stores)
 
 
 def _unpack(source: Path, place: Path) -> tuple[str, ...]:
@@ -218,11 +220,11 @@ def _unpack(source: Path, place: Path) -> tuple[str, ...]:
 def _manifest(source: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
     """Return what an archive says that it holds, after its directory was found to hold just that."""
     entries = archive.infolist()
-    names = {one.filename: one for one in entries}
+    names = {entry.filename: entry for entry in entries}
     _require(source, len(names) == len(entries), "a name occurs twice")
-    for one in entries:
-        _require_plain(source, one)
-    whole = sum(one.file_size for one in entries)
+    for entry in entries:
+        _require_plain(source, entry)
+    whole = sum(entry.file_size for entry in entries)
     _require(source, whole <= source.stat().st_size, f"it claims to hold {in_bytes(whole)}, more than it has")
     _require(source, MANIFEST in names and names[MANIFEST].file_size <= LONGEST_JSON, f"it has no {MANIFEST}")
     known = _parsed(source, archive.read(names[MANIFEST]))
@@ -245,8 +247,8 @@ def _parsed(source: Path, content: bytes) -> dict[str, Any]:
 
 def _lists_members(stores: Any, members: Any) -> bool:
     """Whether these are the names of one store or more, and a size and a checksum for each member."""
-    named = bool(stores) and all(isinstance(one, str) and re.fullmatch(FOLDER, one) for one in stores)
-    return named and all(set(one) == {"bytes", "sha256"} for one in members.values())
+    named = bool(stores) and all(isinstance(store, str) and re.fullmatch(FOLDER, store) for store in stores)
+    return named and all(set(member) == {"bytes", "sha256"} for member in members.values())
 
 
 def _require_plain(source: Path, member: zipfile.ZipInfo) -> None:
@@ -262,7 +264,7 @@ def _require_plain(source: Path, member: zipfile.ZipInfo) -> None:
 
 def _require_room(source: Path, place: Path) -> None:
     """Raise where the disk has less room than the archive takes."""
-    above = next(one for one in place.absolute().parents if one.exists())
+    above = next(parent for parent in place.absolute().parents if parent.exists())
     free, needed = shutil.disk_usage(above).free, source.stat().st_size
     require(needed < free, f"{source} needs {in_bytes(needed)}, the disk has {in_bytes(free)} left; make room first.")
 
@@ -286,11 +288,11 @@ def _copy(source: Path, archive: zipfile.ZipFile, name: str, known: Mapping[str,
         raise DamageError(f"{source} is damaged: {name} does not have its checksum; get the archive again.")
 
 
-def _require_good(source: Path, found: Verified) -> None:
+def _require_good(source: Path, verified: Verified) -> None:
     """Raise unless a store that was unpacked is whole."""
-    bad = next((one for one in found.findings if one.bad), None)
+    bad = next((finding for finding in verified.findings if finding.bad), None)
     _require(source, bad is None, f"a store in it is not whole: {bad.part}, {bad.note}" if bad else "")
-    _require(source, not found.missing, f"a store in it lacks {found.missing} of its chunks")
+    _require(source, not verified.missing, f"a store in it lacks {verified.missing} of its chunks")
 
 
 def _require(source: Path, holds: object, why: str) -> None:

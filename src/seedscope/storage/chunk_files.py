@@ -95,7 +95,9 @@ class ChunkFiles:
             raise self._not_as_written(str(error)) from None
         if wrong:
             raise self._not_as_written(f"{', '.join(wrong[:5])} differs")
-        return Layout({name: array_facts(name, one) for name, one in arrays.items()}, group["attributes"], signed)
+        return Layout(
+            {name: array_facts(name, metadata) for name, metadata in arrays.items()}, group["attributes"], signed
+        )
 
     def _tell_unsigned(self) -> None:
         """Say that metadata cannot be compared, or raise where it could be before."""
@@ -121,21 +123,21 @@ class ChunkFiles:
 
         if name not in self._arrays:
             self.facts(name)
-            found = zarr.open_array(self.path / RECORDS / name, mode="r+", zarr_format=3)
-            self._arrays[name] = found.with_config({"write_empty_chunks": True})
+            array = zarr.open_array(self.path / RECORDS / name, mode="r+", zarr_format=3)
+            self._arrays[name] = array.with_config({"write_empty_chunks": True})
         return self._arrays[name]
 
     def facts(self, name: str) -> ArrayFacts:
         """Return what a variable's array is."""
-        found = self.layout().facts.get(name)
-        if found is None:
+        known = self.layout().facts.get(name)
+        if known is None:
             raise self._not_as_written(f"{name} is gone")
-        return found
+        return known
 
     def names(self) -> list[str]:
         """Return the names of the variables whose files are kept in chunks of models."""
-        folders = [one.path for one in os.scandir(self.path / RECORDS) if one.is_dir()]
-        return sorted(os.path.basename(one) for one in folders if _has_blocks(os.path.join(one, "c")))
+        folders = [entry.path for entry in os.scandir(self.path / RECORDS) if entry.is_dir()]
+        return sorted(os.path.basename(folder) for folder in folders if _has_blocks(os.path.join(folder, "c")))
 
     def marker(self, chunk: Chunk) -> Path:
         """Return the path of a chunk's marker."""
@@ -194,19 +196,19 @@ class ChunkFiles:
     def _oversized(self, name: str, chunk: Chunk, facts: ArrayFacts) -> str:
         """Return why a chunk of a variable must not be decoded, nothing where it may be."""
         inside = self.path / RECORDS / name / "c" / str(chunk.seed_block) / str(chunk.neighbour_block)
-        files = (os.path.join(folder, one) for folder, _, found in os.walk(inside) for one in found)
-        return next(filter(None, (oversized(Path(one), facts.chunk_bytes) for one in files)), "")
+        files = (os.path.join(folder, file) for folder, _, names in os.walk(inside) for file in names)
+        return next(filter(None, (oversized(Path(file), facts.chunk_bytes) for file in files)), "")
 
     def damage(self, chunk: Chunk, names: list[str]) -> str:
         """Return what is wrong with a finished chunk: nothing, if every variable is what was written."""
         self._checked.difference_update((name, chunk) for name in names)
-        found = ((name, self.read(name, chunk)[1]) for name in names)
-        return "; ".join(f"{name} {wrong}" for name, wrong in found if wrong)
+        damages = ((name, self.read(name, chunk)[1]) for name in names)
+        return "; ".join(f"{name} {wrong}" for name, wrong in damages if wrong)
 
     def half_written(self) -> Iterator[tuple[Chunk, str]]:
         """Yield chunks that have records but no good marker, as a killed run leaves them, or a damaged marker."""
         present = {chunk for name in self.names() for chunk in _chunks(self.path / RECORDS / name / "c")}
-        for chunk in sorted(present, key=lambda one: (one.seed_block, one.neighbour_block)):
+        for chunk in sorted(present, key=lambda chunk: (chunk.seed_block, chunk.neighbour_block)):
             if self.read_marker(chunk) is None:
                 yield chunk, "has a bad marker" if self.marker(chunk).exists() else "is half written"
 
@@ -222,14 +224,14 @@ class ChunkFiles:
         for name, path in (self.files(chunk) | {"marker.json": self.marker(chunk)}).items():
             if path.exists():
                 path.rename(place / name)
-        self._checked = {one for one in self._checked if one[1] != chunk}
+        self._checked = {checked for checked in self._checked if checked[1] != chunk}
         return place
 
 
 def free_name(place: Path) -> Path:
     """Return a path like this one that does not exist yet: what was set aside earlier is never removed."""
     copies = (place.with_name(f"{place.name}.{k}") for k in count(2))
-    return next(one for one in chain([place], copies) if not one.exists())
+    return next(path for path in chain([place], copies) if not path.exists())
 
 
 def _has_blocks(path: str) -> bool:
@@ -241,4 +243,4 @@ def _chunks(path: Path) -> Iterator[Chunk]:
     """Yield the chunks that a variable has files of."""
     for seeds in path.iterdir():
         if seeds.name.isdecimal() and seeds.is_dir():
-            yield from (Chunk(int(seeds.name), int(one.name)) for one in seeds.iterdir() if one.name.isdecimal())
+            yield from (Chunk(int(seeds.name), int(entry.name)) for entry in seeds.iterdir() if entry.name.isdecimal())

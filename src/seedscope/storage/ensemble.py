@@ -169,8 +169,8 @@ class Ensemble:
     @property
     def latest(self) -> int | None:
         """The largest number of seeds of a training that went on until enough was known; None: it was fixed."""
-        found = self.dataset.attrs.get("latest")
-        return None if found is None else int(found)
+        latest = self.dataset.attrs.get("latest")
+        return None if latest is None else int(latest)
 
     def texts(self, name: str) -> np.ndarray:
         """Return a coordinate of texts, such as "person_id", as plain strings however it was stored."""
@@ -184,9 +184,9 @@ class Ensemble:
 
     def on(self, part: str) -> xarray.Dataset:
         """Return the records with only the probe examples of a part: "test", "neighbour", "spare" or "train"."""
-        there = self.dataset["example_part"].values == part
-        require(there.any(), f"no scores were recorded on {part!r}; add it to Records(probes=…) and train again.")
-        return self.dataset.isel(example=np.flatnonzero(there))
+        in_part = self.dataset["example_part"].values == part
+        require(in_part.any(), f"no scores were recorded on {part!r}; add it to Records(probes=…) and train again.")
+        return self.dataset.isel(example=np.flatnonzero(in_part))
 
     def base_scores(self, part: str = "test") -> np.ndarray:
         """Return the base data set's final scores on a part: [seed × init, example(, class)]."""
@@ -221,7 +221,7 @@ class Ensemble:
         parts = sorted(set(self.texts("example_part"))) if "example_part" in self.dataset else []
         branches = {part: self.on(part)[about_people] for part in parts}
         root = self.dataset.drop_vars(about_people)
-        return xarray.DataTree.from_dict({"/": root, **{f"/on_{part}": one for part, one in branches.items()}})
+        return xarray.DataTree.from_dict({"/": root, **{f"/on_{part}": branch for part, branch in branches.items()}})
 
     def _repr_html_(self) -> str:
         """What it holds, for a notebook."""
@@ -264,6 +264,6 @@ def described_grid(whole: xarray.Dataset) -> xarray.Dataset:
     grid = _description(whole).grid
     neighbours = 1 + len(grid.people) + grid.neighbours
     dataset = whole.isel(seed=slice(grid.seeds), neighbour=slice(neighbours))
-    others = dataset["example_part"].values != "neighbour"
-    places = dataset["example_neighbour"].values if "example_neighbour" in dataset else np.cumsum(~others) - 1
-    return dataset.isel(example=np.flatnonzero(others | (places < neighbours - 1)))
+    beside = dataset["example_part"].values != "neighbour"
+    places = dataset["example_neighbour"].values if "example_neighbour" in dataset else np.cumsum(~beside) - 1
+    return dataset.isel(example=np.flatnonzero(beside | (places < neighbours - 1)))

@@ -71,8 +71,8 @@ class FolderStore:
     def __init__(self, path: Path, plan: Plan):
         self.path, self.plan = path, plan
         self.files = ChunkFiles(path, stored_fingerprint(path) or plan.fingerprint, plan.shape, self._mend, True)
-        self._names = [one.name for one in layout.stored_variables(plan)]
-        self._axes = {one.name: one.axes for one in layout.stored_variables(plan)}
+        self._names = [variable.name for variable in layout.stored_variables(plan)]
+        self._axes = {variable.name: variable.axes for variable in layout.stored_variables(plan)}
         self._seconds: list[float] = []
         self._diverged: set[int] = set()
         self._environments: dict[tuple[tuple[str, str], ...], None] = {}
@@ -86,7 +86,11 @@ class FolderStore:
         """Return the chunks whose marker is absent, of another plan, or covers less than the grid now has."""
         with self._reading():
             present = {entry.name for entry in os.scandir(self.path / MARKERS)}
-            return [one for one in self._grid_chunks() if f"{one.name}.json" not in present or not self._is_done(one)]
+            return [
+                chunk
+                for chunk in self._grid_chunks()
+                if f"{chunk.name}.json" not in present or not self._is_done(chunk)
+            ]
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -120,7 +124,7 @@ class FolderStore:
 
     def environments(self) -> list[Mapping[str, str]]:
         """Return the different environments in which chunks of the grid were trained, of those that were met."""
-        return [dict(one) for one in self._environments]
+        return [dict(environment) for environment in self._environments]
 
     def _remember(self, marker: Marker) -> None:
         """Remember the environment of a chunk."""
@@ -130,20 +134,22 @@ class FolderStore:
     def verify(self) -> list[Chunk]:
         """Return the finished chunks whose records are not what was written, after they were set aside."""
         with self._reading():
-            finished = [one for one in self._grid_chunks() if self.files.read_marker(one) is not None]
+            finished = [
+                grid_chunk for grid_chunk in self._grid_chunks() if self.files.read_marker(grid_chunk) is not None
+            ]
             bad = {chunk: self.files.damage(chunk, self._names) for chunk in finished}
-        found = [chunk for chunk, damage in bad.items() if damage]
-        for chunk in found:
+        damaged = [chunk for chunk, damage in bad.items() if damage]
+        for chunk in damaged:
             self._set_aside(chunk, bad[chunk])
-        return found
+        return damaged
 
     def set_aside_half_written(self) -> list[Chunk]:
         """Return the chunks that a killed run left half written, or whose marker is bad, after they were set aside."""
         with self._reading():
-            found = dict(self.files.half_written())
-        for chunk, damage in found.items():
+            half_written = dict(self.files.half_written())
+        for chunk, damage in half_written.items():
             self._set_aside(chunk, damage)
-        return list(found)
+        return list(half_written)
 
     def dataset(self) -> xarray.Dataset:
         """Return the records of this plan's grid, read and checked when they are asked for."""
@@ -159,10 +165,10 @@ class FolderStore:
 
     def diverged(self) -> list[int]:
         """Return the seeds of models with weights that are not finite, of those that were met in this run."""
-        return sorted(one for one in self._diverged if one < self.plan.grid.seeds)
+        return sorted(seed for seed in self._diverged if seed < self.plan.grid.seeds)
 
     def chunk_seconds(self) -> float | None:
-        """Return how long a finished chunk took a worker in the middle, None where none is finished."""
+        """Return the median time that a finished chunk took a worker, None where none is finished."""
         return float(np.median(self._seconds)) if self._seconds else None
 
     @contextmanager
@@ -207,7 +213,7 @@ class FolderStore:
         now = signature_of(self.records_path, coordinates)
         if before is None or now != before:
             files = [self.records_path, *(self.records_path / name for name in now.arrays)]
-            files += [one / METADATA for one in files]
+            files += [path / METADATA for path in files]
             for name in coordinates:
                 files += [inside for inside in (self.records_path / name).rglob("*") if inside.name != METADATA]
             _bring_to_disk([files, [self.path]])
@@ -266,10 +272,10 @@ class FolderStore:
         try:
             self.files.marker(chunk).unlink(missing_ok=True)
             synchronise(self.path / MARKERS)
-            found = self.files.files(chunk)
+            paths = self.files.files(chunk)
         except OSError:
             return  # then the records stay beside their marker
-        for path in found.values():
+        for path in paths.values():
             shutil.rmtree(path, ignore_errors=True)
 
     def _sync(self, chunk: Chunk, kept: Arrays) -> None:
@@ -315,8 +321,10 @@ def unfinished(files: ChunkFiles, sizes: Mapping[Any, int]) -> list[Chunk]:
     require(few, f"the ensemble at {files.path} claims {shape.count(seeds, neighbours):,} chunks; it was not read.")
 
     def covered(chunk: Chunk) -> bool:
-        here, there = shape.seed_slice(chunk, seeds), shape.neighbour_slice(chunk, neighbours)
-        needed = Extent(here.stop - here.start, there.stop - there.start, sizes["example"])
+        seed_range, neighbour_range = shape.seed_slice(chunk, seeds), shape.neighbour_slice(chunk, neighbours)
+        needed = Extent(
+            seed_range.stop - seed_range.start, neighbour_range.stop - neighbour_range.start, sizes["example"]
+        )
         marker = files.read_marker(chunk)
         return marker is not None and marker.filled.covers(needed)
 

@@ -75,8 +75,8 @@ def as_scores(values: ArrayLike, classes: Sequence[Any], name: str = "scores") -
         more = f"the labels have {count} classes: give [model, example, class], classes in ascending order."
         require(count == 2, f"{name} [model, example] are of two classes, {more}")
         return given.astype(float)
-    found = given.shape[2]
-    require(found == count, f"{name} have {found} classes, the labels {count}; both must be the same, ascending.")
+    columns = given.shape[2]
+    require(columns == count, f"{name} have {columns} classes, the labels {count}; both must be the same, ascending.")
     return given[..., 1].astype(float) if count == 2 else given.astype(float)
 
 
@@ -85,7 +85,7 @@ def _rectangular(values: ArrayLike, name: str) -> np.ndarray:
     try:
         return np.asarray(values)
     except ValueError:
-        shapes = sorted({np.shape(one) for one in values})  # type: ignore[union-attr]
+        shapes = sorted({np.shape(model) for model in values})  # type: ignore[union-attr]
         raise SeedscopeError(f"{name} differ in shape between models: {shapes[0]} and {shapes[-1]}.") from None
 
 
@@ -120,13 +120,13 @@ def dataset_from_scores(
     require(truth.ndim == 1 and len(truth) > 0, f"labels must be [example], got shape {truth.shape}.")
     classes, codes = np.unique(truth, return_inverse=True)
     require(len(classes) >= 2, f"labels must have at least two classes, got {classes.tolist()}.")
-    found = as_scores(scores, classes.tolist())
-    _require_models(found, len(truth))
-    absent = None if without is None else _without(without, classes.tolist(), found.shape)
+    shaped = as_scores(scores, classes.tolist())
+    _require_models(shaped, len(truth))
+    absent = None if without is None else _without(without, classes.tolist(), shaped.shape)
     trained = _trained(training, len(truth)) if absent is None else _known(absent)
     people = People(codes, _class_names(classes), _ids(ids, len(truth)), _groups(groups, len(truth)), trained)
     _require_test_part(people)
-    return _assembled(found, absent, people, name, mechanism or OwnModel(), relation, source, features)
+    return _assembled(shaped, absent, people, name, mechanism or OwnModel(), relation, source, features)
 
 
 def _require_models(scores: np.ndarray, examples: int) -> None:
@@ -167,7 +167,7 @@ def _trained(training: ArrayLike | None, examples: int) -> np.ndarray:
 def _class_names(classes: np.ndarray) -> tuple[str, ...]:
     """Return the classes as text; whole numbers without a decimal point."""
     whole = classes.dtype.kind == "f" and bool(np.all(classes % 1 == 0))
-    return tuple(str(int(one)) if whole else str(one) for one in classes.tolist())
+    return tuple(str(int(name)) if whole else str(name) for name in classes.tolist())
 
 
 def _ids(ids: ArrayLike | None, examples: int) -> np.ndarray:
@@ -182,13 +182,13 @@ def _ids(ids: ArrayLike | None, examples: int) -> np.ndarray:
 
 def _groups(groups: Mapping[str, ArrayLike] | None, examples: int) -> dict[str, np.ndarray]:
     """Return each group attribute as text."""
-    found = {str(name): np.asarray(values).astype(str) for name, values in (groups or {}).items()}
-    for name, values in found.items():
+    texts = {str(name): np.asarray(values).astype(str) for name, values in (groups or {}).items()}
+    for name, values in texts.items():
         right = values.shape == (examples,)
         require(right, f"group {name!r} must have a value for each of {examples} examples, got {values.shape}.")
         levels = len(np.unique(values))
         require(levels <= MOST_GROUPS, f"group {name!r} has {levels} levels, at most {MOST_GROUPS} are allowed.")
-    return found
+    return texts
 
 
 def _require_test_part(people: People) -> None:
@@ -215,10 +215,10 @@ def _assembled(
     order, models = people.order, len(scores)
     axes = ("seed", "neighbour", "init", "example")
     score_axes = axes if scores.ndim == 2 else (*axes, "class")
-    found, classes = scores[:, order], 2 if scores.ndim == 2 else scores.shape[-1]
-    losses = log_losses(found, people.labels[order], classes)
+    ordered, classes = scores[:, order], 2 if scores.ndim == 2 else scores.shape[-1]
+    losses = log_losses(ordered, people.labels[order], classes)
     data: dict[str, Any] = {
-        "scores": (score_axes, found[:, None, None].astype(np.float32)),
+        "scores": (score_axes, ordered[:, None, None].astype(np.float32)),
         "losses": (axes, losses[:, None, None].astype(np.float32)),
     }
     if absent is not None:

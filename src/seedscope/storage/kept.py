@@ -32,8 +32,8 @@ class Kept:
 
 def kept_stores(folder: str | Path) -> list[Kept]:
     """Return the stores in a folder and below it, the youngest first; what is not a store is passed over."""
-    found = [_facts(path) for path in _stores(Path(folder))]
-    return sorted(found, key=lambda one: (one.seconds_since_change, str(one.path)))
+    stores = [_facts(path) for path in _stores(Path(folder))]
+    return sorted(stores, key=lambda store: (store.seconds_since_change, str(store.path)))
 
 
 def remove_store(path: str | Path) -> None:
@@ -56,8 +56,8 @@ def _stores(folder: Path) -> Iterator[Path]:
     if _is_store(folder):
         yield folder
     elif folder.is_dir() and not folder.is_symlink():
-        for one in sorted(folder.iterdir()):
-            yield from _stores(one)
+        for inside in sorted(folder.iterdir()):
+            yield from _stores(inside)
 
 
 def _is_store(path: Path) -> bool:

@@ -35,27 +35,28 @@ def variables(plan: Plan) -> list[Variable]:
     examples = len(plan.job.probe_rows)
     scores = ("seed", "neighbour", "init", *(("step",) if plan.records.scores_at_checkpoints else ()), "example")
     probabilities = scores if plan.data.classes == 2 else (*scores, "class")
-    found = []
+    planned = []
     if plan.mechanism.records_weights:
-        found.append(_variable(plan, "weights", ("seed", "neighbour", "init", "step", "parameter"), "float32"))
+        planned.append(_variable(plan, "weights", ("seed", "neighbour", "init", "step", "parameter"), "float32"))
     if examples:
-        found.append(_variable(plan, "scores", probabilities, "float32"))
-        found.append(_variable(plan, "losses", scores, "float32"))
+        planned.append(_variable(plan, "scores", probabilities, "float32"))
+        planned.append(_variable(plan, "losses", scores, "float32"))
     for name, dtype in plan.mechanism.model_records.items():
-        found.append(_variable(plan, name, ("seed", "neighbour", "init"), dtype))
+        planned.append(_variable(plan, name, ("seed", "neighbour", "init"), dtype))
     if plan.records.norms is not None and plan.records.norms.orders:
-        found.append(_variable(plan, "path_sums", ("seed", "neighbour", "init", "path_order", "watched"), "float32"))
+        planned.append(_variable(plan, "path_sums", ("seed", "neighbour", "init", "path_order", "watched"), "float32"))
     elif plan.records.norms is not None:
         axes = ("seed", "neighbour", "init", "norm_step", "watched")
-        found.append(_variable(plan, "gradient_norms", axes, plan.records.norms.precision))
-        found.append(_variable(plan, "correct", axes, "float16"))  # 0 or 1; like everything else NaN until it is known
+        planned.append(_variable(plan, "gradient_norms", axes, plan.records.norms.precision))
+        # correct is 0 or 1; like everything else NaN until it is known
+        planned.append(_variable(plan, "correct", axes, "float16"))
     if plan.mechanism.limits_people:
-        found.append(_variable(plan, "spent_divergences", ("seed", "neighbour", "init", "spender"), "float32"))
+        planned.append(_variable(plan, "spent_divergences", ("seed", "neighbour", "init", "spender"), "float32"))
     if plan.traced is not None:
-        found.append(_variable(plan, "fisher_traces", ("seed", "neighbour", "init", "step", "traced"), "float32"))
+        planned.append(_variable(plan, "fisher_traces", ("seed", "neighbour", "init", "step", "traced"), "float32"))
     if plan.lossy is not None:
-        found.append(_variable(plan, "privacy_losses", ("seed", "neighbour", "init", "loser"), "float32"))
-    return found
+        planned.append(_variable(plan, "privacy_losses", ("seed", "neighbour", "init", "loser"), "float32"))
+    return planned
 
 
 def stored_name(name: str) -> str:
@@ -65,24 +66,27 @@ def stored_name(name: str) -> str:
 
 def stored_variables(plan: Plan) -> list[Variable]:
     """Return the variables that a plan records, by their names on the disk."""
-    return [replace(one, name=stored_name(one.name)) for one in variables(plan)]
+    return [replace(variable, name=stored_name(variable.name)) for variable in variables(plan)]
 
 
 def coordinates(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
     """Return name → (axis, values) of every coordinate."""
     parts = plan.probed
     drawn = np.arange(len(plan.neighbours)) > len(plan.grid.people)
-    labels = [one.part.labels for one in parts]
+    labels = [probed.part.labels for probed in parts]
     return {
         "seed": ("seed", plan.seeds),
         "neighbour": ("neighbour", plan.neighbours),
         "neighbour_drawn": ("neighbour", drawn),
         "init": ("init", np.array(plan.inits)),
         "step": ("step", np.array(plan.steps)),
-        "example_part": ("example", np.array([one.name for one in parts for _ in one.rows], dtype=str)),
-        "example_row": ("example", np.concatenate([np.zeros(0, int), *(one.rows for one in parts)])),
+        "example_part": ("example", np.array([probed.name for probed in parts for _ in probed.rows], dtype=str)),
+        "example_row": ("example", np.concatenate([np.zeros(0, int), *(probed.rows for probed in parts)])),
         "example_label": ("example", np.concatenate([np.zeros(0, int), *labels])),
-        "example_person": ("example", np.concatenate([np.zeros(0, int), *(_person(plan, one.part) for one in parts)])),
+        "example_person": (
+            "example",
+            np.concatenate([np.zeros(0, int), *(_person(plan, probed.part) for probed in parts)]),
+        ),
         **_example_neighbours(plan),
         **_people(plan),
         **_watched(plan),
@@ -94,10 +98,10 @@ def coordinates(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
 
 def _example_neighbours(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
     """Return which neighbour each example is a row of (−1: none), where people have several; else each is its own."""
-    if plan.data.base.persons is None or not any(one.name == "neighbour" for one in plan.probed):
+    if plan.data.base.persons is None or not any(probed.name == "neighbour" for probed in plan.probed):
         return {}
-    others = sum(len(one.rows) for one in plan.probed if one.name != "neighbour")
-    return {"example_neighbour": ("example", np.concatenate([np.full(others, -1), plan.probed_neighbours]))}
+    beside = sum(len(probed.rows) for probed in plan.probed if probed.name != "neighbour")
+    return {"example_neighbour": ("example", np.concatenate([np.full(beside, -1), plan.probed_neighbours]))}
 
 
 def _watched(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
@@ -166,7 +170,7 @@ def _people(plan: Plan) -> dict[str, tuple[str, np.ndarray]]:
 
 def _person(plan: Plan, part: Part) -> np.ndarray:
     """Return the place of each row of a part on the person axis."""
-    rows = np.sort(np.concatenate([one.rows for one in _data_parts(plan).values()]))
+    rows = np.sort(np.concatenate([data_part.rows for data_part in _data_parts(plan).values()]))
     return np.searchsorted(rows, part.rows)
 
 
@@ -193,15 +197,15 @@ def trim(plan: Plan, chunk: Chunk, records: Arrays) -> Arrays:
 
 def require_records(plan: Plan, records: Arrays) -> None:
     """Raise unless a trainer gave every record that the plan has, no other, each with its axes."""
-    wanted = {one.name: one for one in stored_variables(plan)}
+    wanted = {variable.name: variable for variable in stored_variables(plan)}
     given = {stored_name(name): values for name, values in records.items()}
     trainer = f"the trainer of {plan.mechanism.name}"
     for name in sorted(wanted.keys() | given.keys()):
         require(name in given, f"{trainer} must give the record {name!r}, which the plan has; it gave {sorted(given)}.")
         require(name in wanted, f"{trainer} gave a record {name!r} that no plan of it has; name it in model_records.")
-        axes, shape, found = wanted[name].axes, wanted[name].shape[2:], given[name].shape[2:]
+        axes, shape, got = wanted[name].axes, wanted[name].shape[2:], given[name].shape[2:]
         rule = f"{trainer} must give {name!r} with the axes {list(axes)}, those after neighbour of sizes {shape}"
-        require(found == shape, f"{rule}; got {found}.")
+        require(got == shape, f"{rule}; got {got}.")
 
 
 def _variable(plan: Plan, name: str, axes: tuple[str, ...], dtype: str) -> Variable:

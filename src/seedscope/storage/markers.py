@@ -28,7 +28,7 @@ class Extent:
         >>> Extent(4, 2, 9).covers(Extent(3, 2, 9)), Extent(4, 2, 9).covers(Extent(4, 2, 10))
         (True, False)
         """
-        return all(here >= wanted for here, wanted in zip(astuple(self), astuple(needed), strict=True))
+        return all(filled >= wanted for filled, wanted in zip(astuple(self), astuple(needed), strict=True))
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Marker:
         """Return the marker that was written down, None where something that it needs is absent or of another type."""
         if not isinstance(written, dict) or not all(isinstance(written.get(k), kind) for k, kind in NEEDED.items()):
             return None
-        filled = Extent(*(written[one.name] for one in fields(Extent)))
+        filled = Extent(*(written[entry.name] for entry in fields(Extent)))
         seconds, diverged = written.get("seconds"), written.get("diverged")
         return cls(
             written["plan"],
@@ -66,14 +66,14 @@ class Marker:
             filled,
             written["checksums"],
             seconds if isinstance(seconds, float | int) else None,
-            tuple(one for one in diverged if isinstance(one, int)) if isinstance(diverged, list) else (),
+            tuple(seed for seed in diverged if isinstance(seed, int)) if isinstance(diverged, list) else (),
             _texts(written.get("environment")),
         )
 
 
 def _texts(written: Any) -> dict[str, str]:
     """Return names with texts, nothing where something else was written."""
-    plain = isinstance(written, dict) and all(isinstance(one, str) for one in written.values())
+    plain = isinstance(written, dict) and all(isinstance(text, str) for text in written.values())
     return written if plain else {}
 
 

@@ -20,7 +20,9 @@ class MemoryStore:
 
     def __init__(self, plan: Plan):
         self.plan, self.path = plan, None
-        self._arrays = {one.name: np.full(one.shape, np.nan, one.dtype) for one in layout.variables(plan)}
+        self._arrays = {
+            variable.name: np.full(variable.shape, np.nan, variable.dtype) for variable in layout.variables(plan)
+        }
         self._done: set[Chunk] = set()
         self._diverged: set[int] = set()
 
@@ -48,7 +50,7 @@ class MemoryStore:
         """Return the records with named axes."""
         import xarray
 
-        data = {one.name: (one.axes, self._arrays[one.name]) for one in layout.variables(self.plan)}
+        data = {variable.name: (variable.axes, self._arrays[variable.name]) for variable in layout.variables(self.plan)}
         return xarray.Dataset(data, coords=layout.coordinates(self.plan), attrs=layout.attributes(self.plan))
 
     def diverged(self) -> list[int]:

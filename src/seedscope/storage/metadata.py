@@ -56,11 +56,11 @@ class ArrayFacts:
 
 def read_json(file: Path) -> Any:
     """Return what a JSON file of a store says; one that is no plain file, too long or no JSON raises `ValueError`."""
-    found = os.stat(file)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.stat(file)
+    if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{file.name} is not a plain file")
-    if found.st_size > LONGEST_JSON:
-        raise ValueError(f"{file.name} has {in_bytes(found.st_size)}")
+    if status.st_size > LONGEST_JSON:
+        raise ValueError(f"{file.name} has {in_bytes(status.st_size)}")
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except RecursionError:
@@ -76,7 +76,7 @@ def array_facts(name: str, written: Any) -> ArrayFacts:
 (zarr_format); it was not read.
     """
     known: dict[str, Any] = written if isinstance(written, dict) else {}
-    wrong = [one for one, is_ours in _RULES.items() if not is_ours(known)]
+    wrong = [rule for rule, is_ours in _RULES.items() if not is_ours(known)]
     if not NAME.fullmatch(name) or wrong:
         what = f" ({wrong[0]})" if wrong else ""
         raise ForeignMetadataError(
@@ -87,15 +87,15 @@ def array_facts(name: str, written: Any) -> ArrayFacts:
 
 
 def _sizes(value: Any, least: int) -> bool:
-    """Whether a value is a list of whole numbers of at least so much."""
-    whole = isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
-    return whole and all(one >= least for one in value) and len(value) <= 8
+    """Whether a value is a list of whole numbers that are all at least as large as asked."""
+    whole = isinstance(value, list) and all(isinstance(size, int) and not isinstance(size, bool) for size in value)
+    return whole and all(size >= least for size in value) and len(value) <= 8
 
 
 def _axes(known: Mapping[str, Any]) -> bool:
     """Whether every axis has a name of its own."""
     names = known.get("dimension_names")
-    named = isinstance(names, list) and all(isinstance(one, str) and NAME.fullmatch(one) for one in names)
+    named = isinstance(names, list) and all(isinstance(name, str) and NAME.fullmatch(name) for name in names)
     return named and len(set(names or ())) == len(names or ()) == len(known["shape"])
 
 
@@ -111,10 +111,10 @@ def _grid(known: Mapping[str, Any]) -> bool:
 def _codecs(known: Mapping[str, Any]) -> bool:
     """Whether the codecs are ours: little-endian numbers or texts, Zstandard, a checksum."""
     codecs = known.get("codecs")
-    if not isinstance(codecs, list) or not all(isinstance(one, dict) for one in codecs):
+    if not isinstance(codecs, list) or not all(isinstance(codec, dict) for codec in codecs):
         return False
     first = "vlen-utf8" if known.get("data_type") == TEXT else "bytes"
-    names = [one.get("name") for one in codecs]
+    names = [codec.get("name") for codec in codecs]
     endian = (codecs[0].get("configuration") or {}).get("endian", "little") if codecs else ""
     return names == [first, "zstd", "crc32c"] and endian == "little"
 
@@ -161,14 +161,14 @@ def oversized(file: Path, expected: int | None) -> str:
         expected: how many bytes it must hold, None for texts.
     """
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except (FileNotFoundError, NotADirectoryError):
         return ""  # then Zarr reads fill values, and the checksum tells
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "is not a plain file"
     with open(file, "rb") as opened:
         claimed = content_size(opened.read(20))
     if claimed is None or (expected is not None and claimed != expected):
         return "does not hold what its array has"
-    dense = claimed > LIBRARY_SIZE + DENSEST * found.st_size
+    dense = claimed > LIBRARY_SIZE + DENSEST * status.st_size
     return "claims to hold more than it can" if dense or claimed > machine_memory() // 4 else ""

@@ -133,8 +133,8 @@ def _write_plan(path: Path, identity: dict[str, Any]) -> None:
 
 def _require_own_markers(path: Path, plan: Plan, error: DamagedPlanError) -> None:
     """Raise unless every marker is of the plan that is asked for: then its damaged plan can be written again."""
-    markers = [read_marker(one) for one in sorted((path / MARKERS).iterdir())]
-    plans = {one.plan for one in markers if one is not None}
+    markers = [read_marker(file) for file in sorted((path / MARKERS).iterdir())]
+    plans = {marker.plan for marker in markers if marker is not None}
     if plans - {plan.fingerprint} or not (plans or (path / LAYOUT).exists()):
         raise error
     warnings.warn(

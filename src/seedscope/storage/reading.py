@@ -34,27 +34,27 @@ class CheckedArray(BackendArray):
     def _outer(self, key: tuple[Any, ...]) -> np.ndarray:
         """Return the records at the given places along each axis."""
         seeds, neighbours = (
-            np.atleast_1d(np.arange(size)[one]) for size, one in zip(self.shape[:2], key[:2], strict=True)
+            np.atleast_1d(np.arange(size)[index]) for size, index in zip(self.shape[:2], key[:2], strict=True)
         )
         rest = key[2:]
         outside = _taken(np.empty((0, 0, *self.shape[2:]), self.dtype), rest).shape[2:]
-        found = np.empty((len(seeds), len(neighbours), *outside), self.dtype)
+        taken = np.empty((len(seeds), len(neighbours), *outside), self.dtype)
         shape = self.files.shape
         for seed_block in np.unique(seeds // shape.seeds):
-            here = np.flatnonzero(seeds // shape.seeds == seed_block)
+            seed_places = np.flatnonzero(seeds // shape.seeds == seed_block)
             for neighbour_block in np.unique(neighbours // shape.neighbours):
-                there = np.flatnonzero(neighbours // shape.neighbours == neighbour_block)
+                neighbour_places = np.flatnonzero(neighbours // shape.neighbours == neighbour_block)
                 values = self.files.values(self.name, Chunk(int(seed_block), int(neighbour_block)))
-                inside = _block(seeds[here] % shape.seeds, neighbours[there] % shape.neighbours)
-                found[_block(here, there)] = _taken(values, rest)[inside]
-        single = tuple(0 if isinstance(one, int | np.integer) else slice(None) for one in key[:2])
-        return found[single]
+                inside = _block(seeds[seed_places] % shape.seeds, neighbours[neighbour_places] % shape.neighbours)
+                taken[_block(seed_places, neighbour_places)] = _taken(values, rest)[inside]
+        single = tuple(0 if isinstance(index, int | np.integer) else slice(None) for index in key[:2])
+        return taken[single]
 
 
 def _block(rows: np.ndarray, columns: np.ndarray) -> tuple[Any, ...]:
     """Return the index of rows × columns: slices where both are runs, which copy much faster."""
-    if all(len(one) and (np.diff(one) == 1).all() for one in (rows, columns)):
-        return tuple(slice(int(one[0]), int(one[-1]) + 1) for one in (rows, columns))
+    if all(len(places) and (np.diff(places) == 1).all() for places in (rows, columns)):
+        return tuple(slice(int(places[0]), int(places[-1]) + 1) for places in (rows, columns))
     return np.ix_(rows, columns)
 
 
@@ -70,17 +70,17 @@ def open_checked(files: ChunkFiles) -> xarray.Dataset:
 
     Nothing is decoded before the metadata was compared with its signature and found to be of our form.
     """
-    found = files.layout()
-    names = list(json.loads(found.attributes[CHECKSUMS])["coordinates"])
-    coordinates = {name: (found.facts[name].axes[0], coordinate_values(files, name)) for name in names}
+    layout = files.layout()
+    names = list(json.loads(layout.attributes[CHECKSUMS])["coordinates"])
+    coordinates = {name: (layout.facts[name].axes[0], coordinate_values(files, name)) for name in names}
     require_signed(files, coordinates)
-    dataset = xarray.Dataset(coords=coordinates, attrs=dict(found.attributes))
-    for name, one in found.facts.items():
+    dataset = xarray.Dataset(coords=coordinates, attrs=dict(layout.attributes))
+    for name, facts in layout.facts.items():
         if name in coordinates:
             continue
-        lazy: Any = indexing.LazilyIndexedArray(CheckedArray(name, files, one.shape, one.dtype))
+        lazy: Any = indexing.LazilyIndexedArray(CheckedArray(name, files, facts.shape, facts.dtype))
         kept = indexing.MemoryCachedArray(indexing.CopyOnWriteArray(lazy))  # as xarray itself opens files
-        dataset[name] = xarray.Variable(one.axes, kept)
+        dataset[name] = xarray.Variable(facts.axes, kept)
     if "gradient_norms" in dataset and "watched" not in dataset["gradient_norms"].dims:
         return dataset.rename(gradient_norms="residual_norms")  # what solving left: one name on the disk for both
     return dataset
@@ -110,16 +110,16 @@ def coordinate_values(files: ChunkFiles, name: str) -> np.ndarray:
 
 def known_checksums(description: str, coordinates: dict[str, np.ndarray]) -> str:
     """Return the checksums of an ensemble's description and coordinates, as JSON."""
-    found = {name: checksum(np.asarray(values)) for name, values in coordinates.items()}
-    return json.dumps({"description": zlib.crc32(description.encode()), "coordinates": found})
+    checksums = {name: checksum(np.asarray(values)) for name, values in coordinates.items()}
+    return json.dumps({"description": zlib.crc32(description.encode()), "coordinates": checksums})
 
 
 def check_coordinates(dataset: xarray.Dataset, path: Path) -> xarray.Dataset:
     """Return the data set, or raise where a coordinate of its grid or the description is damaged."""
     known = json.loads(dataset.attrs[CHECKSUMS])
-    found = {name: dataset.coords[name].values for name in known["coordinates"]}
-    actual = json.loads(known_checksums(dataset.attrs["description"], found))
-    wrong = [name for name in found if actual["coordinates"][name] != known["coordinates"][name]]
+    coordinates = {name: dataset.coords[name].values for name in known["coordinates"]}
+    actual = json.loads(known_checksums(dataset.attrs["description"], coordinates))
+    wrong = [name for name in coordinates if actual["coordinates"][name] != known["coordinates"][name]]
     _require_whole(wrong + (["description"] if actual["description"] != known["description"] else []), path)
     return dataset
 

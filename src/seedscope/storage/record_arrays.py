@@ -44,10 +44,10 @@ def fit(group: Any, variable: layout.Variable, records: Path) -> None:
     """Create an array, or grow it to the variable's shape; one that was damaged is described anew."""
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    found = member(group, variable.name)
-    if found is not None and _is_as_planned(found, variable):
-        if found.shape != variable.shape:
-            found.resize(variable.shape)
+    array = member(group, variable.name)
+    if array is not None and _is_as_planned(array, variable):
+        if array.shape != variable.shape:
+            array.resize(variable.shape)
         return
     (records / variable.name / METADATA).unlink(missing_ok=True)
     group.create_array(
@@ -64,8 +64,8 @@ def fit(group: Any, variable: layout.Variable, records: Path) -> None:
 def _chunk_beside(group: Any, variable: layout.Variable) -> tuple[int, ...]:
     """Return the shape of a new array's chunks; along examples as arrays beside it have them, from a smaller grid."""
     beside = (member(group, name) for name in ("scores", "losses"))
-    known = {axis: size for one in beside if one is not None
-             for axis, size in zip(one.metadata.dimension_names or (), one.chunks, strict=False)}  # fmt: skip
+    known = {axis: size for array in beside if array is not None
+             for axis, size in zip(array.metadata.dimension_names or (), array.chunks, strict=False)}  # fmt: skip
     return tuple(
         known.get(axis, size) if axis == "example" else size
         for axis, size in zip(variable.axes, variable.chunk, strict=True)
@@ -74,14 +74,14 @@ def _chunk_beside(group: Any, variable: layout.Variable) -> tuple[int, ...]:
 
 def _is_as_planned(array: Any, variable: layout.Variable) -> bool:
     """Whether an array's metadata is what the variable's would be, apart from the sizes that can grow."""
-    codecs = [type(one).__name__ for one in array.metadata.codecs]
+    codecs = [type(codec).__name__ for codec in array.metadata.codecs]
     kind = (str(array.dtype), array.metadata.dimension_names, codecs)
     if kind != (variable.dtype, variable.axes, ["BytesCodec", "ZstdCodec", "Crc32cCodec"]):
         return False
     axes = zip(variable.axes, array.shape, variable.shape, array.chunks, variable.chunk, strict=True)
     return all(
-        axis == "example" or (found == planned and (axis in layout.CHUNKED or size == wanted))
-        for axis, size, wanted, found, planned in axes
+        axis == "example" or (has == planned and (axis in layout.CHUNKED or size == wanted))
+        for axis, size, wanted, has, planned in axes
     )
 
 
@@ -95,11 +95,11 @@ def write_coordinate(group: Any, name: str, axis: str, values: np.ndarray, recor
     """Write a coordinate, unless it has these values already: a run may have been killed before it wrote them."""
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    found, text = member(group, name), values.dtype.kind == "U"
+    written, text = member(group, name), values.dtype.kind == "U"
     kind = "string" if text else str(values.dtype)
-    readable = not any(oversized(one, None) for one in (records / name / "c").glob("*"))  # a pipe would never end
-    kept = found is not None and readable and _kind(found) == (kind, (axis,))
-    if kept and np.array_equal(_values(found), values):
+    readable = not any(oversized(file, None) for file in (records / name / "c").glob("*"))  # a pipe would never end
+    kept = written is not None and readable and _kind(written) == (kind, (axis,))
+    if kept and np.array_equal(_values(written), values):
         return
     array = group.create_array(
         name,
@@ -116,8 +116,8 @@ def write_coordinate(group: Any, name: str, axis: str, values: np.ndarray, recor
 
 def _kind(array: Any) -> tuple[str, tuple[str, ...]]:
     """Return the type and the axes of an array."""
-    found = array.metadata.to_dict()
-    return str(found["data_type"]), tuple(array.metadata.dimension_names or ())
+    metadata = array.metadata.to_dict()
+    return str(metadata["data_type"]), tuple(array.metadata.dimension_names or ())
 
 
 def _values(array: Any) -> np.ndarray:
@@ -144,8 +144,8 @@ def consolidate(records: Path) -> None:
 def readable_signature(path: Path) -> Signature | None:
     """Return a store's signature, None where it is absent or damaged: then the plan says what its metadata must be."""
     try:
-        found = read_signature(path)
-        return found if found and found.facts else None
+        signature = read_signature(path)
+        return signature if signature and signature.facts else None
     except (DamageError, ForeignMetadataError):
         return None
 
@@ -155,17 +155,17 @@ def restore(records: Path, signed: Signature) -> None:
     for name, metadata in {"": signed.group, **signed.arrays}.items():
         file = records / name / METADATA
         try:
-            found = read_json(file)
+            written = read_json(file)
         except (ValueError, FileNotFoundError):
-            found = None
-        if not name and isinstance(found, dict):
-            found.pop(CONSOLIDATED, None)
-        if found != metadata:
+            written = None
+        if not name and isinstance(written, dict):
+            written.pop(CONSOLIDATED, None)
+        if written != metadata:
             if file.exists() and not file.is_file():
                 file.rename(free_name(made(records.parent / SET_ASIDE) / f"{name}.{METADATA}"))
             file.parent.mkdir(parents=True, exist_ok=True)
             write_durably(file, json.dumps(metadata))
-    for folder in [one for one in records.iterdir() if one.is_dir() and one.name not in signed.arrays]:
+    for folder in [path for path in records.iterdir() if path.is_dir() and path.name not in signed.arrays]:
         shutil.move(folder, free_name(made(records.parent / SET_ASIDE) / folder.name))
 
 

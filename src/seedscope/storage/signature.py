@@ -36,7 +36,7 @@ class Signature:
     @cached_property
     def facts(self) -> dict[str, ArrayFacts]:
         """What each array is; one that is not of our form is refused."""
-        return {name: array_facts(name, one) for name, one in self.arrays.items()}
+        return {name: array_facts(name, metadata) for name, metadata in self.arrays.items()}
 
     def text(self) -> str:
         """Return the signature as it is written down, with its own checksum."""
@@ -72,8 +72,8 @@ def signed_checksum(name: str, axis: str, values: np.ndarray) -> int:
     running = zlib.crc32(json.dumps([name, axis, kind, len(values)]).encode())
     if not text:
         return zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data, running)
-    encoded = [str(one).encode("utf-8", "surrogatepass") for one in values.tolist()]
-    running = zlib.crc32(np.array([len(one) for one in encoded], np.int64).data, running)
+    encoded = [str(value).encode("utf-8", "surrogatepass") for value in values.tolist()]
+    running = zlib.crc32(np.array([len(cell) for cell in encoded], np.int64).data, running)
     return zlib.crc32(b"".join(encoded), running)
 
 
@@ -92,12 +92,12 @@ def metadata_now(records: Path) -> tuple[dict[str, Any], dict[str, Any], Any]:
 
     `ValueError` where a file is no JSON.
     """
-    folders = sorted(one for one in records.iterdir() if one.is_dir())
+    folders = sorted(path for path in records.iterdir() if path.is_dir())
     group = read_json(records / METADATA)
     if not isinstance(group, dict):
         raise ValueError("the group's metadata is not an object")
     copies = group.pop(CONSOLIDATED, None)
-    arrays = {one.name: read_json(one / METADATA) for one in folders}
+    arrays = {folder.name: read_json(folder / METADATA) for folder in folders}
     return group, arrays, copies.get("metadata") if isinstance(copies, dict) else None
 
 
@@ -111,5 +111,5 @@ def signature_of(records: Path, coordinates: Mapping[str, tuple[str, np.ndarray]
 def differing(signed: Signature, group: Any, arrays: Mapping[str, Any], copies: Any) -> list[str]:
     """Return the names of what is not as it was signed, "the group" among them."""
     names = sorted(signed.arrays.keys() | arrays.keys())
-    found = [name for name in names if signed.arrays.get(name) != arrays.get(name)]
-    return found if group == signed.group and copies == signed.arrays else [*found, "the group"]
+    changed = [name for name in names if signed.arrays.get(name) != arrays.get(name)]
+    return changed if group == signed.group and copies == signed.arrays else [*changed, "the group"]

@@ -52,7 +52,7 @@ class Verified:
     @property
     def whole(self) -> bool:
         """Whether everything that is there is what was written."""
-        return all(one.bad == 0 for one in self.findings)
+        return all(finding.bad == 0 for finding in self.findings)
 
     @property
     def finished(self) -> bool:
@@ -84,16 +84,18 @@ def _verified(place: Path) -> Verified:
     count = len(layout.facts) + 1
     unsigned = "" if layout.signature else "not signed: made by an older version"
     coordinates, opened = _tried("coordinates and description", lambda: _opened(files))
-    found = (plan, Finding("metadata", count, count, unsigned), coordinates)
+    findings = (plan, Finding("metadata", count, count, unsigned), coordinates)
     if opened is None:
-        return Verified(place, found)
+        return Verified(place, findings)
     names = sorted(set(layout.facts) - set(map(str, opened.coords)))
     done, lost = _markers(files)
     records = [_records(files, name, done) for name in names]
     environments = Finding("environments", 0, 0, _environments(done.values()))
-    others = Finding("other files", 0, 0, _others(place))
+    strangers = Finding("other files", 0, 0, _others(place))
     missing = len(unfinished(files, opened.sizes))
-    return Verified(place, (*found, lost, *records, *(one for one in (environments, others) if one.note)), missing)
+    return Verified(
+        place, (*findings, lost, *records, *(finding for finding in (environments, strangers) if finding.note)), missing
+    )
 
 
 def _tried(part: str, attempt: Any) -> tuple[Finding, Any]:
@@ -149,14 +151,14 @@ def _records(files: ChunkFiles, name: str, done: Iterable[Chunk]) -> Finding:
 
 def _environments(markers: Iterable[Marker]) -> str:
     """Return in how many environments the chunks were trained, where that is more than one."""
-    kinds = {json.dumps(dict(one.environment), sort_keys=True) for one in markers if one.environment}
+    kinds = {json.dumps(dict(marker.environment), sort_keys=True) for marker in markers if marker.environment}
     return f"trained in {len(kinds)} different environments; bits may differ between them" if len(kinds) > 1 else ""
 
 
 def _others(place: Path) -> str:
     """Return what else lies in the folder: chunks that were set aside, and files that no store has."""
     aside = len(list((place / SET_ASIDE).iterdir())) if (place / SET_ASIDE).is_dir() else 0
-    strange = sorted(one.name for one in place.iterdir() if one.name not in KNOWN and not one.name.startswith("."))
+    strange = sorted(path.name for path in place.iterdir() if path.name not in KNOWN and not path.name.startswith("."))
     notes = [f"{aside} set aside"] if aside else []
     return "; ".join(notes + ([f"not of a store: {_some(strange)}"] if strange else []))
 

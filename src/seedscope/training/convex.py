@@ -156,10 +156,10 @@ class ConvexTrainer:
     """The problem on the base data, solved once, from which every neighbour's problem starts."""
 
     def __init__(self, job: Job, release: Release):
-        every = with_bias(job.rows)
+        biased = with_bias(job.rows)
         self.job, self.release = job, release
-        self.spare, self.spare_label = every[-1], float(job.labels[-1])
-        self.problem = make_problem(every[:-1], job.labels[:-1], release.penalties(every.shape[1]), job.classes)
+        self.spare, self.spare_label = biased[-1], float(job.labels[-1])
+        self.problem = make_problem(biased[:-1], job.labels[:-1], release.penalties(biased.shape[1]), job.classes)
         self.optimum = self.problem.minimise(np.zeros(self.problem.width)).weights[0]
 
     def train(self, seeds: np.ndarray, neighbours: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -173,8 +173,8 @@ class ConvexTrainer:
         """Return people's privacy losses [seed, neighbour, person] at released weights, with and without each."""
         spare = (self.spare, self.spare_label) if self.job.relation == "replace_one" else None
         owners = None if self.job.owners is None else self.job.owners[:-1]
-        found = self.release.log_ratios(self.problem, weights, spare, self.job.noise_seed, seeds, owners)
-        return found[..., people]
+        ratios = self.release.log_ratios(self.problem, weights, spare, self.job.noise_seed, seeds, owners)
+        return ratios[..., people]
 
     def _problem(self, neighbour: int) -> Problem:
         """Return a neighbouring data set's problem: one row replaced, or by a row of zeros taken out."""
@@ -220,15 +220,15 @@ def network_order(weights: np.ndarray, classes: int) -> np.ndarray:
     """Return weights [..., class · weight] in the order of a network's: those of all classes first, then all biases."""
     if classes == 2:
         return weights
-    each = weights.reshape(*weights.shape[:-1], classes, -1)
-    return np.concatenate([each[..., :-1].reshape(*weights.shape[:-1], -1), each[..., -1]], axis=-1)
+    by_class = weights.reshape(*weights.shape[:-1], classes, -1)
+    return np.concatenate([by_class[..., :-1].reshape(*weights.shape[:-1], -1), by_class[..., -1]], axis=-1)
 
 
 def minimiser(rows: np.ndarray, labels: np.ndarray, penalty: float) -> np.ndarray:
     """Return the minimiser of the mean log-loss plus (penalty/2)‖w‖², the bias last."""
-    every = with_bias(rows)
-    problem = LogisticProblem(every, labels, np.full(every.shape[1], penalty))
-    weights: np.ndarray = problem.minimise(np.zeros(every.shape[1])).weights[0]
+    biased = with_bias(rows)
+    problem = LogisticProblem(biased, labels, np.full(biased.shape[1], penalty))
+    weights: np.ndarray = problem.minimise(np.zeros(biased.shape[1])).weights[0]
     return weights
 
 
@@ -254,8 +254,8 @@ def linear_scores(weights: np.ndarray, rows: np.ndarray, labels: np.ndarray, cla
 
 def _softmax_scores(weights: np.ndarray, rows: np.ndarray, labels: np.ndarray, classes: int) -> dict[str, np.ndarray]:
     """Return probabilities [..., example, class] and losses [..., example]."""
-    each = weights.reshape(*weights.shape[:-1], classes, -1)
-    logits = np.moveaxis(each @ rows.T, -1, -2)
+    by_class = weights.reshape(*weights.shape[:-1], classes, -1)
+    logits = np.moveaxis(by_class @ rows.T, -1, -2)
     logs = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
     losses = -np.take_along_axis(logs, np.broadcast_to(labels[:, None], (*logs.shape[:-1], 1)), axis=-1)[..., 0]
     return {"scores": np.exp(logs).astype(np.float32), "losses": losses.astype(np.float32)}

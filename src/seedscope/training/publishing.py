@@ -54,9 +54,9 @@ class Verified:
 
     def minimise(self, tilts: np.ndarray, start: np.ndarray | None = None) -> Solution:
         """Return the solutions with an upper bound on the norm of the mean objective's gradient there."""
-        found, tilts = self.problem.minimise(tilts, start), np.atleast_2d(tilts)
-        norms = [self.gradient_upper(*one) for one in zip(found.weights, tilts, strict=True)]
-        return Solution(found.weights, np.array(norms))
+        solution, tilts = self.problem.minimise(tilts, start), np.atleast_2d(tilts)
+        norms = [self.gradient_upper(*pair) for pair in zip(solution.weights, tilts, strict=True)]
+        return Solution(solution.weights, np.array(norms))
 
     def gradient_upper(self, weights: np.ndarray, tilt: np.ndarray) -> float:
         """Return an upper bound on the gradient's norm: as computed, plus what computing it can have rounded."""
@@ -66,8 +66,8 @@ class Verified:
         summed = blockwise_sum(pulls, problem.rows) / problem.examples
         penalised = problem.penalty * weights
         computed = float(np.linalg.norm(summed.ravel() + penalised + tilt))
-        others = float(np.linalg.norm(penalised)) + float(np.linalg.norm(tilt))
-        return computed + self._rounding(weights, others, len(summed))
+        norms = float(np.linalg.norm(penalised)) + float(np.linalg.norm(tilt))
+        return computed + self._rounding(weights, norms, len(summed))
 
     def _rounding(self, weights: np.ndarray, others: float, classes: int) -> float:
         """Return a bound on what rounding changed: logits (a probability bends by ½ at most), sums, and the rest."""

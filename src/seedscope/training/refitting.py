@@ -23,7 +23,7 @@ def refitting_trainer(job: Job) -> ChunkTrainer:
 
     def train(seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
         if not every_model:
-            return side_by_side([one_data_set(job, seeds, int(one)) for one in neighbours], axis=1)
+            return side_by_side([one_data_set(job, seeds, int(neighbour)) for neighbour in neighbours], axis=1)
         by_seed = [[one_data_set(job, seeds[k : k + 1], int(n)) for n in neighbours] for k in range(len(seeds))]
         return side_by_side([side_by_side(row, axis=1) for row in by_seed], axis=0)
 
@@ -68,4 +68,4 @@ def scaled_anew(job: Job, scaling: Maps) -> Job:
 
 def side_by_side(records: list[Arrays], axis: int) -> Arrays:
     """Return records joined along an axis."""
-    return {name: np.concatenate([one[name] for one in records], axis) for name in records[0]}
+    return {name: np.concatenate([record[name] for record in records], axis) for name in records[0]}

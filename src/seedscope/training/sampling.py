@@ -27,7 +27,7 @@ class Sampling(Described, ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the examples that a seed draws, batch after batch, and how many each batch has.
 
-        `size` is a public number of examples, in the place of the true one, that the chance to be drawn follows from.
+        `size` is a public number of examples, in place of the true one, that the chance to be drawn follows from.
         """
 
     def capacity(self, batch_size: int, examples: int, steps: int) -> int:

@@ -29,7 +29,7 @@ def generator(root_seed: int, purpose: str, coordinate: int = 0) -> np.random.Ge
 def normals(root_seed: int | SystemDraws, purpose: str, seeds: np.ndarray, size: int) -> np.ndarray:
     """Return standard normals [seed, size]: for each seed its own, whichever others are asked for.
 
-    From the operating system's draws in the place of a root seed they are new every time; so are gammas.
+    From draws of the operating system in place of a root seed they are new every time; so are gammas.
     """
     if isinstance(root_seed, SystemDraws):
         return root_seed.normals((len(seeds), size))

@@ -141,7 +141,7 @@ class LinearSurrogate(Surrogate):
         ups, downs, draws = np.zeros(len(self.rows)), np.zeros(len(self.rows)), self.draws
         for start in range(0, draws, BLOCK):
             moved = self._moved(np.arange(start, min(start + BLOCK, draws)), "shares")
-            straight, bent = ((self.centre + one) @ self.rows.T > 0 for one in moved)
+            straight, bent = ((self.centre + shift) @ self.rows.T > 0 for shift in moved)
             ups, downs = ups + (bent & ~straight).sum(axis=0), downs + (straight & ~bent).sum(axis=0)
         low, high = three_valued_interval(ups, downs, draws, 1 - SHARE_RISK / len(self.rows))
         turned = (ups - downs) / draws
@@ -192,10 +192,10 @@ def linear_surrogate(job: Job, release: Release) -> LinearSurrogate | None:
     """Return the stand-ins of a job's models on its probes; None where there are none (beyond two classes)."""
     if job.classes != 2 or job.probes is None:
         return None
-    every, rows = with_bias(job.rows)[:-1], with_bias(job.probe_rows)
+    biased, rows = with_bias(job.rows)[:-1], with_bias(job.probe_rows)
     if not isinstance(release, NoisyMinimiser | TiltedMinimiser):
         return None
-    problem = LogisticProblem(every, job.labels[:-1], release.penalties(every.shape[1]))
+    problem = LogisticProblem(biased, job.labels[:-1], release.penalties(biased.shape[1]))
     centre = problem.minimise(np.zeros(problem.width)).weights[0]
     if isinstance(release, NoisyMinimiser):
         noise = Noise("gaussian", release.scale)

@@ -70,10 +70,10 @@ class SystemDraws:
         inside the circle, more bits are drawn and it is computed with 120 decimals.
         """
         require(1 <= scale <= 2.0**40, f"scale must be from 1 to 2^40, got {scale}.")
-        found = np.zeros(0, np.int64)
-        while len(found) < count:
-            found = np.concatenate([found, self._some_rounded(scale, (count - len(found)) * 4 // 3 + 8)])
-        return found[:count]
+        drawn = np.zeros(0, np.int64)
+        while len(drawn) < count:
+            drawn = np.concatenate([drawn, self._some_rounded(scale, (count - len(drawn)) * 4 // 3 + 8)])
+        return drawn[:count]
 
     def _some_rounded(self, scale: float, pairs: int) -> np.ndarray:
         """Return the integers that this many points of a square give."""
@@ -90,7 +90,7 @@ class SystemDraws:
         unclear |= inside & ~(np.abs(values + 0.5 - np.round(values + 0.5)) > error)  # rounding could change
         integers = np.floor(values + 0.5).astype(np.int64)
         for place in np.flatnonzero(unclear & inside):
-            known = self._exactly(scale, *(int(one) for one in points[:, place].astype(np.int64)))
+            known = self._exactly(scale, *(int(word) for word in points[:, place].astype(np.int64)))
             integers[place], inside[place] = (0, False) if known is None else (known, True)
         kept: np.ndarray = integers[inside]
         return kept

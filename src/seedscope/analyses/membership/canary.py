@@ -90,19 +90,19 @@ class CanaryCheck:
     @property
     def failures(self) -> tuple[Finding, ...]:
         """The properties that do not hold."""
-        return tuple(one for one in self.findings if one.failed)
+        return tuple(finding for finding in self.findings if finding.failed)
 
     def number(self, name: str) -> Number:
         """Return the p-value of one finding as a number with its kind."""
-        found = next(one for one in self.findings if one.name == name)
-        return Number(found.p_value, "statistical", confidence=self.confidence, note=found.seen)
+        finding = next(known for known in self.findings if known.name == name)
+        return Number(finding.p_value, "statistical", confidence=self.confidence, note=finding.seen)
 
     def __str__(self) -> str:
-        head = "passed" if self.passed else f"FAILED: {', '.join(one.name for one in self.failures)}"
+        head = "passed" if self.passed else f"FAILED: {', '.join(failure.name for failure in self.failures)}"
         lines = [f"DP-SGD canary check over {self.steps:,} steps at {100 * self.confidence:g} %: {head}"]
-        for one in self.findings:
-            mark, why = ("✗", f" {one.meaning}") if one.failed else ("✓", "")
-            lines.append(f"  {mark} {one.name}: {one.seen} (p = {one.p_value:.2g}).{why}")
+        for finding in self.findings:
+            mark, why = ("✗", f" {finding.meaning}") if finding.failed else ("✓", "")
+            lines.append(f"  {mark} {finding.name}: {finding.seen} (p = {finding.p_value:.2g}).{why}")
         return "\n".join(lines)
 
 
@@ -258,7 +258,7 @@ MEANINGS = {
 }
 
 
-def _finding(name: str, found: tuple[float, str], level: float) -> Finding:
+def _finding(name: str, test: tuple[float, str], level: float) -> Finding:
     """Return a test's finding at its share of the false-alarm level."""
-    p_value, seen = found
+    p_value, seen = test
     return Finding(name, p_value, p_value < level, seen, MEANINGS[name])

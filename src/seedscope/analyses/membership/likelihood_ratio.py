@@ -146,14 +146,14 @@ class _Gaussians:
     @classmethod
     def fit(cls, inside: np.ndarray, outside: np.ndarray) -> _Gaussians:
         """Return the Gaussians fitted to [seed, person]."""
-        deviations = [np.maximum(one.std(0, ddof=1), SMALLEST_DEVIATION) for one in (inside, outside)]
+        deviations = [np.maximum(values.std(0, ddof=1), SMALLEST_DEVIATION) for values in (inside, outside)]
         return cls(inside.mean(0), outside.mean(0), *deviations)
 
     def ratio(self, values: np.ndarray) -> np.ndarray:
         """Return the log-likelihood ratio of "was a member" at confidences [seed, person]."""
         member = -0.5 * ((values - self.mean_in) / self.deviation_in) ** 2 - np.log(self.deviation_in)
-        other = -0.5 * ((values - self.mean_out) / self.deviation_out) ** 2 - np.log(self.deviation_out)
-        log_ratio: np.ndarray = member - other
+        outsider = -0.5 * ((values - self.mean_out) / self.deviation_out) ** 2 - np.log(self.deviation_out)
+        log_ratio: np.ndarray = member - outsider
         return log_ratio
 
 
@@ -164,17 +164,17 @@ def _tested(
     """Return the tests from log-likelihood ratios (with, without) on the seeds that chose and on held-out seeds."""
     thresholds, exposure = _best_thresholds(*seen, confidence, delta)
     held_out = len(fresh[0])
-    counts = [(one > thresholds).sum(0) for one in fresh]
+    counts = [(ratios > thresholds).sum(0) for ratios in fresh]
     together = 1 - (1 - confidence) / max(1, len(thresholds))
     lower, lower_together = (
         np.asarray(epsilon_lower(counts[0], held_out, counts[1], held_out, level, delta), float)
         for level in (confidence, together)
     )
     shown = np.asarray(mu_lower(counts[0], held_out, counts[1], held_out, confidence), float)
-    accepted = [one > 0 for one in fresh]
+    accepted = [ratios > 0 for ratios in fresh]
     false_positive, true_positive = _mean_curve(seen[1], *fresh)
     chosen = int(exposure.argmax())
-    most = [int(one[chosen]) for one in counts]
+    most = [int(count[chosen]) for count in counts]
     return MembershipTests(
         confidence=confidence,
         held_out_seeds=held_out,
@@ -201,7 +201,7 @@ def _best_thresholds(
     """Return each person's threshold that would prove most on these seeds, and how much [person]."""
     candidates = np.sort(np.concatenate([inside, outside]), axis=0)
     candidates = (candidates[1:] + candidates[:-1]) / 2
-    positives = [(one[None] > candidates[:, None]).sum(1) for one in (inside, outside)]  # [threshold, person]
+    positives = [(ratios[None] > candidates[:, None]).sum(1) for ratios in (inside, outside)]  # [threshold, person]
     proved = np.asarray(epsilon_lower(positives[0], len(inside), positives[1], len(outside), confidence, delta), float)
     gap = (positives[0] - positives[1]) / len(inside)
     best = (proved + 1e-9 * gap).argmax(0)  # where nothing can be proved, the widest gap decides
@@ -223,6 +223,6 @@ def _mean_curve(calibrating: np.ndarray, inside: np.ndarray, outside: np.ndarray
     is the person's threshold for a false-positive rate of about k/(seeds + 1).
     """
     thresholds = -np.sort(-calibrating, axis=0)
-    rates = [np.array([(values > one).mean() for one in thresholds]) for values in (outside, inside)]
-    false, true = (np.concatenate([[0.0], one, [1.0]]) for one in rates)
+    rates = [np.array([(values > threshold).mean() for threshold in thresholds]) for values in (outside, inside)]
+    false, true = (np.concatenate([[0.0], rate, [1.0]]) for rate in rates)
     return false, true

@@ -56,10 +56,10 @@ def linear_shadows(features: ArrayLike, labels: ArrayLike, share: float, l2: flo
     require((y == 0) | (y == 1), "labels must be 0 or 1.")
     require_probability("share", share)
     require_positive("l2", l2)
-    every = np.column_stack([rows, np.ones(len(rows))])
+    biased = np.column_stack([rows, np.ones(len(rows))])
     penalty = np.append(np.full(rows.shape[1], l2), 0.0)
-    weights = WeightedProblem(every, y).minimise(np.full((1, len(y)), share), penalty[None])[0]
-    return _shadows(every, every @ weights, y, share, penalty)
+    weights = WeightedProblem(biased, y).minimise(np.full((1, len(y)), share), penalty[None])[0]
+    return _shadows(biased, biased @ weights, y, share, penalty)
 
 
 def _shadows(rows: np.ndarray, margins: np.ndarray, y: np.ndarray, q: float, penalty: np.ndarray) -> LinearShadows:

@@ -59,9 +59,9 @@ def loss_threshold_accuracy(member_losses: ArrayLike, nonmember_losses: ArrayLik
 
     Yeom et al. 2018, Adversary 2.
     """
-    members, others = np.asarray(member_losses, float), np.asarray(nonmember_losses, float)
+    members, nonmembers = np.asarray(member_losses, float), np.asarray(nonmember_losses, float)
     limit = np.asarray(thresholds, float)[..., None]
-    accuracy: np.ndarray = (np.mean(members <= limit, axis=-1) + np.mean(others > limit, axis=-1)) / 2
+    accuracy: np.ndarray = (np.mean(members <= limit, axis=-1) + np.mean(nonmembers > limit, axis=-1)) / 2
     return accuracy
 
 
@@ -87,18 +87,18 @@ def seed_known_or_hidden(
 
     IP2 §8, Table 6.
     """
-    members, others = _checked_losses(member_losses, nonmember_losses)
+    members, nonmembers = _checked_losses(member_losses, nonmember_losses)
     require_probability("threshold_share", threshold_share)
-    setting, attacked, outsiders = _split(members.shape[1], others.shape[1], threshold_share, seed)
+    setting, attacked, outsiders = _split(members.shape[1], nonmembers.shape[1], threshold_share, seed)
     thresholds = members[:, setting].mean(axis=1)
     same, different = (
-        loss_threshold_accuracy(members[:, attacked], others[:, outsiders], limits)
+        loss_threshold_accuracy(members[:, attacked], nonmembers[:, outsiders], limits)
         for limits in (thresholds, np.roll(thresholds, -1))
     )
     epsilon_same, epsilon_different = logit(same), logit(different)
     finite = np.isfinite(epsilon_same).all() and np.isfinite(epsilon_different).all()
     _, p_value = paired_t_test(epsilon_same, epsilon_different) if finite else paired_t_test(same, different)
-    ratio = float(others.mean() / members.mean())
+    ratio = float(nonmembers.mean() / members.mean())
     return SeedKnownOrHidden(same, different, epsilon_same, epsilon_different, float(p_value), ratio)
 
 
@@ -121,20 +121,20 @@ def seed_known_or_hidden_along_training(
 
 def _checked_losses(member_losses: ArrayLike, nonmember_losses: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return both loss arrays [model, example], finite, of the same models."""
-    members, others = np.asarray(member_losses, float), np.asarray(nonmember_losses, float)
+    members, nonmembers = np.asarray(member_losses, float), np.asarray(nonmember_losses, float)
     require(
-        members.ndim == 2 and others.ndim == 2 and len(members) == len(others),
-        f"losses must be [model, example] of the same models, got the shapes {members.shape} and {others.shape}.",
+        members.ndim == 2 and nonmembers.ndim == 2 and len(members) == len(nonmembers),
+        f"losses must be [model, example] of the same models, got the shapes {members.shape} and {nonmembers.shape}.",
     )
     require(
         len(members) >= LEAST_MODELS,
         f"the comparison needs models of at least {LEAST_MODELS} seeds, got {len(members)}; train more seeds.",
     )
-    require(members.shape[1] >= 2 and others.shape[1] >= 1, "the attack needs two members and one non-member.")
-    for losses in (members, others):
+    require(members.shape[1] >= 2 and nonmembers.shape[1] >= 1, "the attack needs two members and one non-member.")
+    for losses in (members, nonmembers):
         bad = np.flatnonzero(~np.isfinite(losses).all(axis=1))
         require(bad.size == 0, f"losses of model {bad[:5].tolist()} are not finite: leave these diverged runs out.")
-    return members, others
+    return members, nonmembers
 
 
 def _split(members: int, others: int, threshold_share: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

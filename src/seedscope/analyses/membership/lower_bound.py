@@ -105,9 +105,9 @@ def _rate_bounds(
     true_positives: ArrayLike, members: ArrayLike, false_positives: ArrayLike, nonmembers: ArrayLike, confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the true-positive rate from below and the false-positive rate from above, both at once."""
-    each = (1 + confidence) / 2
-    rate_lower, _ = clopper_pearson(true_positives, members, each, side="lower")
-    _, rate_upper = clopper_pearson(false_positives, nonmembers, each, side="upper")
+    confidence_each = (1 + confidence) / 2
+    rate_lower, _ = clopper_pearson(true_positives, members, confidence_each, side="lower")
+    _, rate_upper = clopper_pearson(false_positives, nonmembers, confidence_each, side="upper")
     return rate_lower, rate_upper
 
 

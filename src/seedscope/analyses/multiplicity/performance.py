@@ -129,9 +129,9 @@ def _with_labels(values: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.n
 
 def _two_classes(labels: np.ndarray) -> np.ndarray:
     """Return which labels are 1, after checking that both 0 and 1 occur and nothing else."""
-    found = np.unique(labels)
+    present = np.unique(labels)
     require(
-        found.size == 2 and np.array_equal(found, [0, 1]),
-        f"labels must hold both 0 and 1, got {found.tolist()[:5]}; a test part with one class has no such score.",
+        present.size == 2 and np.array_equal(present, [0, 1]),
+        f"labels must hold both 0 and 1, got {present.tolist()[:5]}; a test part with one class has no such score.",
     )
     return labels.astype(bool)

@@ -84,7 +84,7 @@ def pooled_worth(decided: np.ndarray, labels: ArrayLike, level: float = 0.5, con
     opposed = 2 * (counts.sum(-1) ** 2 - (counts**2).sum(-1)) / (groups * (groups - 1))
     right, taken = decided == np.asarray(labels), decided != ABSTAINED
     ends = _opposed_ends(counts, groups, confidence)
-    lower, upper = (None, None) if ends is None else (float((one >= level).mean()) for one in ends)
+    lower, upper = (None, None) if ends is None else (float((end >= level).mean()) for end in ends)
     share = Number(float((opposed >= level).mean()), "estimate" if ends is None else "statistical", lower, upper,
                    None if ends is None else confidence)  # fmt: skip
     accuracy = Number(float(right.sum() / taken.sum()), "estimate") if taken.any() else None

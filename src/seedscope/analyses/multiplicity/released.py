@@ -75,7 +75,7 @@ def released_model_disagreement(
     linear, lengths = np.asarray(scores, float), np.asarray(norms, float)
     estimate = output_perturbation_disagreement(linear, lengths, noise_scale)
     margin, reach = np.abs(linear) / (lengths * noise_scale), margin_error(confidence, examples, weights)
-    lower, upper = (_disagreement(one) for one in (margin + reach, np.maximum(margin - reach, 0.0)))
+    lower, upper = (_disagreement(distance) for distance in (margin + reach, np.maximum(margin - reach, 0.0)))
     return ReleasedDisagreement(linear > 0, estimate, lower, upper, confidence)
 
 

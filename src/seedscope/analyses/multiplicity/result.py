@@ -217,10 +217,10 @@ def _checked_labels(labels: ArrayLike, predictions: np.ndarray) -> np.ndarray:
         truth.shape == predictions.shape[1:],
         f"labels must hold one per example, {predictions.shape[1:]}, got shape {truth.shape}.",
     )
-    found = np.unique(truth)
+    seen = np.unique(truth)
     require(
-        found.size >= 2,
-        f"labels must hold at least two classes, got only {found.tolist()}; choose a test part with both (stratified).",
+        seen.size >= 2,
+        f"labels must hold at least two classes, got only {seen.tolist()}; choose a test part with both (stratified).",
     )
     return truth
 
@@ -247,9 +247,11 @@ def _error_bound(models: int, confidence: float, examples: int) -> Number:
 
 def _accuracy(predictions: np.ndarray, labels: np.ndarray) -> Number:
     """Return the mean accuracy of a model, with the range that 95 % of the models are in."""
-    each = accuracies(predictions, labels)
-    lower, upper = np.quantile(each, [0.025, 0.975])
-    return Number(float(each.mean()), "estimate", float(lower), float(upper), note="the interval holds 95 % of models")
+    by_model = accuracies(predictions, labels)
+    lower, upper = np.quantile(by_model, [0.025, 0.975])
+    return Number(
+        float(by_model.mean()), "estimate", float(lower), float(upper), note="the interval holds 95 % of models"
+    )
 
 
 def _abstentions(

@@ -161,8 +161,8 @@ def models_needed_surrogate(error: float, confidence: float, examples: int = 1) 
     nobody = np.zeros(1)
 
     def enough(models: int) -> bool:
-        found = StandIns(nobody, nobody, nobody, models)
-        upper = surrogate_interval(found, 1 - SURROGATE_RISK * (1 - confidence), examples)[1]
+        stand_ins = StandIns(nobody, nobody, nobody, models)
+        upper = surrogate_interval(stand_ins, 1 - SURROGATE_RISK * (1 - confidence), examples)[1]
         return bool(disagreement_image(np.zeros(1), upper)[1] <= 2 * error)
 
     return first_enough(enough)

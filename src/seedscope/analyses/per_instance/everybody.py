@@ -82,8 +82,8 @@ def everybodys_rdp(
     total = np.zeros((norms.shape[2], len(alphas)))
     for first, last in _groups(length):
         table = _Table(alphas, p, length, first, noise_multiplier, sampling_probability, width)
-        here = np.arange(first, last) // every
-        total += _group_sum(norms, here, table, clipping_norm)
+        states = np.arange(first, last) // every
+        total += _group_sum(norms, states, table, clipping_norm)
     baseline = length * sampled_gaussian_rdp(1.0, noise_multiplier, sampling_probability, alphas)
     rdp: np.ndarray = np.minimum(total, baseline)
     return rdp
@@ -168,10 +168,10 @@ class _Table:
             mean = np.take(np.expm1(t * divergences), bins).mean(axis=0)
             log_mean: np.ndarray = np.log1p(mean) / t
             return log_mean
-        each = np.take(divergences, bins)
-        largest = each.max(axis=0)
+        chosen = np.take(divergences, bins)
+        largest = chosen.max(axis=0)
         with np.errstate(under="ignore"):
-            mean_log: np.ndarray = largest + np.log(np.exp(t * (each - largest)).mean(axis=0)) / t
+            mean_log: np.ndarray = largest + np.log(np.exp(t * (chosen - largest)).mean(axis=0)) / t
             return mean_log
 
 
@@ -216,7 +216,7 @@ def _group_sum(norms: np.ndarray, states: np.ndarray, table: _Table, clipping_no
     people = norms.shape[2]
     total = np.empty((people, len(table.divergences)))
     for start in range(0, people, PEOPLE_AT_ONCE):
-        here = slice(start, min(people, start + PEOPLE_AT_ONCE))
-        each = table.contributions(binned_up(norms[:, chosen, here], clipping_norm))
-        total[here] = np.einsum("s,osp->po", counts, each)
+        part = slice(start, min(people, start + PEOPLE_AT_ONCE))
+        contributions = table.contributions(binned_up(norms[:, chosen, part], clipping_norm))
+        total[part] = np.einsum("s,osp->po", counts, contributions)
     return total

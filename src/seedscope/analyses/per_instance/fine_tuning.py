@@ -1,4 +1,4 @@
-"""Unlearning by noisy fine-tuning: how many steps without a person restore a guarantee, in the place of training again.
+"""Unlearning by noisy fine-tuning: how many steps without a person restore a guarantee, instead of training again.
 
 P is the law of the released weights, Q that of training without the person. Both go on with the same noisy gradient
 steps w ← φ(w) + N(0, σ²I) on what is left, and what is bounded is D_α(P_k‖Q_k) after k of them. It is proved where φ is

@@ -188,8 +188,8 @@ def per_instance_privacy(
             return _path_bounds(np.moveaxis(recorded, 1, 2), path_orders, training, alphas, confidence, covered)
         return _bounds(recorded, training, alphas, holder, confidence, covered)
 
-    found = [bounds(places, recorded) for places, recorded in sides]
-    return _summed_up(ensemble, training, alphas, [places for places, _ in sides], found, confidence)
+    both = [bounds(places, recorded) for places, recorded in sides]
+    return _summed_up(ensemble, training, alphas, [places for places, _ in sides], both, confidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,11 +223,11 @@ def step_shares(ensemble: Ensemble, order: float = 8.0, *, init: str | None = No
     """
     training, chosen = training_of(ensemble), _init_place(ensemble, init)
     _require_norms(ensemble)
-    here = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
-    relative = np.minimum(here["gradient_norms"].values / training.clipping_norm, 1.0)
+    base = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
+    relative = np.minimum(base["gradient_norms"].values / training.clipping_norm, 1.0)
     rdp = sampled_gaussian_rdp(relative, training.noise_multiplier, training.sampling_probability, order)
     shares = rdp / training.step_baseline(order)
-    return StepShares(here["norm_step"].values, shares, here["correct"].values, order)
+    return StepShares(base["norm_step"].values, shares, base["correct"].values, order)
 
 
 def contribution_shares(
@@ -240,10 +240,10 @@ def contribution_shares(
     """
     training, chosen = training_of(ensemble), _init_place(ensemble, init)
     _require_norms(ensemble)
-    here = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
-    before_last = here["norm_step"].values < training.steps
-    steps = here["norm_step"].values[before_last]
-    relative = np.minimum(here["gradient_norms"].values[:, before_last] / training.clipping_norm, 1.0)
+    base = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
+    before_last = base["norm_step"].values < training.steps
+    steps = base["norm_step"].values[before_last]
+    relative = np.minimum(base["gradient_norms"].values[:, before_last] / training.clipping_norm, 1.0)
     p = default_holder(training.steps) if holder is None else holder
     contributions = expected_contributions(
         np.moveaxis(relative, 2, 0), training.noise_multiplier, training.sampling_probability, order, p,
@@ -322,7 +322,7 @@ def _directions(
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Return (watched places, norms [run, state, person]) of runs with the people, then of runs without them.
 
-    Where only path sums were recorded they are in the place of norms, their orders in the place of states.
+    Where only path sums were recorded they take the place of norms, and their orders that of states.
     """
     dataset = ensemble.dataset.isel(init=_init_place(ensemble, init))
     norms = dataset["path_sums" if "path_order" in dataset.dims else "gradient_norms"]
@@ -356,11 +356,11 @@ def _bounds(
     )  # fmt: skip
     half = (1 + confidence) / 2  # the other half of the error is for the other composition
     by_paths = _path_bounds(sums, np.array(PATH_ORDERS), training, orders, half, covered)
-    found = replace(by_paths, by_steps=_measured(norms, training, orders, holder))
+    bounds = replace(by_paths, by_steps=_measured(norms, training, orders, holder))
     if training.every > 1:
-        return found
+        return bounds
     upper = _composed(norms, training, orders, holder, confidence=half, covered=covered * len(orders))
-    return replace(found, upper=np.minimum(found.upper, upper))
+    return replace(bounds, upper=np.minimum(bounds.upper, upper))
 
 
 def _path_bounds(
@@ -412,10 +412,10 @@ def _summed_up(
 
     def of_all(name: str) -> np.ndarray:
         """Return [direction, person, ...] of a bound, NaN where a direction was not measured."""
-        found = np.full((2, people, *getattr(bounds[0], name).shape[1:]), np.nan)
+        values = np.full((2, people, *getattr(bounds[0], name).shape[1:]), np.nan)
         for side, (chosen, bound) in enumerate(zip(places, bounds, strict=True)):
-            found[side, chosen] = getattr(bound, name)
-        return found
+            values[side, chosen] = getattr(bound, name)
+        return values
 
     by_steps, by_paths = of_all("by_steps"), of_all("by_paths")
     smaller = np.fmin(by_steps, by_paths)

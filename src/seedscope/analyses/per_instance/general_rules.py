@@ -68,7 +68,9 @@ def general_step_rdp(
     orders = np.asarray(order)
     draw = np.random.default_rng(seed)
     gram = _Gram(u / noise_scale, v / noise_scale)
-    values = [gram.divergence(_indicators(len(u), _checked_order(one, len(u)), tuples, draw)) for one in orders.ravel()]
+    values = [
+        gram.divergence(_indicators(len(u), _checked_order(alpha, len(u)), tuples, draw)) for alpha in orders.ravel()
+    ]
     return np.reshape(values, orders.shape)[()]
 
 
@@ -94,7 +96,7 @@ def general_step(
     samples = _checked_updates(updates_with), _checked_updates(updates_without)
     require_count("repetitions", repetitions)
     draw = np.random.default_rng(seed)
-    halves = [tuple(_half(one, order, draw) for one in samples) for _ in range(repetitions)]
+    halves = [tuple(_half(sample, order, draw) for sample in samples) for _ in range(repetitions)]
 
     def direction(first: int, second: int) -> Number:
         def value(pair: tuple[np.ndarray, ...]) -> float:
@@ -150,7 +152,7 @@ def sampled_step_rdp(
     for name, count in (("references", references), ("tuples", tuples)):
         require_count(name, count)
     orders = np.asarray(order)
-    most = max(_checked_order(one, len(without) - 1) for one in orders.ravel())
+    most = max(_checked_order(alpha, len(without) - 1) for alpha in orders.ravel())
     draw, q = np.random.default_rng(seed), sampling_probability
     mixed, kept = draw.permutation(len(without)), min(references, len(without) - most)
     pair = np.stack([without, drawn]) / noise_scale
@@ -159,26 +161,26 @@ def sampled_step_rdp(
     without_person, either = slice(0, kept), slice(0, 2 * kept)
     drawn_often = _fresh_log_means(gram, without_person, strata, most, tuples, draw)
     never_drawn = _fresh_log_means(gram, either, np.array([0]), most, tuples, draw)[0].reshape(most, 2, kept).mean(2)
-    found = [
-        [_over_strata(drawn_often[:, one - 1], strata, one, q).mean(), np.dot([1 - q, q], never_drawn[one - 1])]
-        for one in orders.ravel().astype(int)
+    log_means = [
+        [_over_strata(drawn_often[:, alpha - 1], strata, alpha, q).mean(), np.dot([1 - q, q], never_drawn[alpha - 1])]
+        for alpha in orders.ravel().astype(int)
     ]
-    logs = np.moveaxis(np.reshape(found, (*orders.shape, 2)), -1, 0)
+    logs = np.moveaxis(np.reshape(log_means, (*orders.shape, 2)), -1, 0)
     return np.asarray(np.maximum(logs / (orders - 1), 0.0))
 
 
 def _strata(orders: np.ndarray) -> np.ndarray:
     """Return the numbers of batches with the person for which tuples are drawn: small ones, orders, some between."""
     most = int(orders.max())
-    some = np.geomspace(1, most, 2 + int(2 * np.log2(most))).round()
-    return np.unique([0, 1, 2, 3, *some, *orders]).astype(int)
+    spaced = np.geomspace(1, most, 2 + int(2 * np.log2(most))).round()
+    return np.unique([0, 1, 2, 3, *spaced, *orders]).astype(int)
 
 
 def _over_strata(logs: np.ndarray, strata: np.ndarray, order: int, q: float) -> np.ndarray:
     """Return ln Σ_j C(α,j) q^j (1−q)^(α−j) e^(logs_j) [v] from logarithms [stratum, v], smooth between the strata."""
     known = strata <= order
-    every = PchipInterpolator(strata[known], logs[known])(np.arange(order + 1))
-    return np.asarray(logsumexp(every + _log_binomial(order, q)[:, None], axis=0))
+    filled = PchipInterpolator(strata[known], logs[known])(np.arange(order + 1))
+    return np.asarray(logsumexp(filled + _log_binomial(order, q)[:, None], axis=0))
 
 
 def _log_binomial(trials: int, chance: float) -> np.ndarray:
@@ -198,20 +200,20 @@ def _fresh_log_means(
     between, own = gram.between[:, columns].T, gram.own[columns]
     batches, shape = len(gram.among) // 2, (len(strata), len(own), tuples)
     pulls = np.zeros((*shape, 2, batches))  # (u − v)·Σ(u_i − v)/σ² of every batch, without the person and with
-    logs, found, columns_of = np.zeros(shape), [], np.arange(len(own))[:, None]
+    logs, log_means, columns_of = np.zeros(shape), [], np.arange(len(own))[:, None]
     for chosen in range(most):
         way = (chosen < strata).astype(int)
-        here = pulls[np.arange(len(strata)), :, :, way]
-        largest = here.max(axis=-1)
-        running = np.cumsum(np.exp(here - largest[..., None]), axis=-1)
+        pulled = pulls[np.arange(len(strata)), :, :, way]
+        largest = pulled.max(axis=-1)
+        running = np.cumsum(np.exp(pulled - largest[..., None]), axis=-1)
         logs = logs + largest + np.log(running[..., -1] / (batches - chosen))
-        found.append(logsumexp(logs, axis=-1) - np.log(tuples))
+        log_means.append(logsumexp(logs, axis=-1) - np.log(tuples))
         batch = (running < draw.random((*shape, 1)) * running[..., -1:]).sum(axis=-1)
         at = batch + batches * way[:, None, None]
         more = gram.among[at] - between[columns_of, at][..., None] - between[:, None] + own[:, None, None]
         pulls += more.reshape(pulls.shape)
         np.put_along_axis(pulls, batch[..., None, None], -np.inf, axis=-1)  # a batch is taken once
-    return np.stack(found, axis=1)
+    return np.stack(log_means, axis=1)
 
 
 class _Gram:

@@ -78,7 +78,7 @@ def compose_paths(
     sums, alphas = _checked(path_divergences, path_orders)
     require(1 < order < np.inf, f"order must be a finite number above 1, got {order}.")
     require(alphas.max() > order, f"path_orders must have one above the order {order:g}, got {alphas.tolist()}.")
-    each = path_bounds(sums[:, None], alphas, order)[0]
+    bounds = path_bounds(sums[:, None], alphas, order)[0]
     cap = np.inf if baseline is None else baseline
     statistical = None
     if confidence is not None:
@@ -86,9 +86,9 @@ def compose_paths(
         upper = path_upper_bounds(sums[:, None], alphas, order, np.asarray(worst, float), confidence, people)[0]
         statistical = Number(min(float(upper.min()), cap), "statistical", confidence=confidence)
     return PathComposition(
-        total=Number(min(float(each.min()), cap), "estimate"),
+        total=Number(min(float(bounds.min()), cap), "estimate"),
         order=order,
-        path_order=float(alphas[int(np.argmin(each))]),
+        path_order=float(alphas[int(np.argmin(bounds))]),
         baseline=None if baseline is None else Number(baseline, "proved"),
         statistical=statistical,
     )
@@ -129,11 +129,11 @@ def paths_rdp_upper(
 
 def path_bounds(sums: np.ndarray, path_orders: np.ndarray, order: float) -> np.ndarray:
     """Return (1/t) ln mean exp(t·S) [person, path order], infinite where the path order is not above the order."""
-    found = np.full(sums.shape[1:], np.inf)
+    bounds = np.full(sums.shape[1:], np.inf)
     for place in np.flatnonzero(path_orders > order):
         t = temperature(order, float(path_orders[place]))
-        found[:, place] = mean_exponential(sums[:, :, place], np.asarray(t), axis=0) * (1 + ROUNDING)
-    return found
+        bounds[:, place] = mean_exponential(sums[:, :, place], np.asarray(t), axis=0) * (1 + ROUNDING)
+    return bounds
 
 
 def path_upper_bounds(
@@ -143,12 +143,12 @@ def path_upper_bounds(
     require_probability("confidence", confidence)
     above = np.flatnonzero(path_orders > order)
     error = (1 - confidence) / (2 * people * len(path_orders))  # one half for the band, one for the largest run
-    found = np.full(sums.shape[1:], np.inf)
+    bounds = np.full(sums.shape[1:], np.inf)
     for place in above:
         t = temperature(order, float(path_orders[place]))
         ordered = np.sort(np.minimum(sums[:, :, place], worst[place]), axis=0)
-        found[:, place] = _upper_exponential(ordered, t, worst[place], error)
-    return found
+        bounds[:, place] = _upper_exponential(ordered, t, worst[place], error)
+    return bounds
 
 
 def temperature(order: float, path_order: float) -> float:
@@ -261,12 +261,12 @@ def _smallest(sums: np.ndarray, bounds: Callable[[np.ndarray, float], np.ndarray
     """Return the smallest bound over the path orders [person, order], some people at a time."""
     alphas = np.atleast_1d(np.asarray(orders, float))
     require(alphas > 1, f"orders must be above 1, got {alphas.tolist()}.")
-    found = np.empty((sums.shape[1], len(alphas)))
+    smallest = np.empty((sums.shape[1], len(alphas)))
     for start in range(0, sums.shape[1], PEOPLE_AT_ONCE):
         part = slice(start, start + PEOPLE_AT_ONCE)
         for k, order in enumerate(alphas):
-            found[part, k] = bounds(sums[:, part], float(order)).min(axis=-1)
-    return found
+            smallest[part, k] = bounds(sums[:, part], float(order)).min(axis=-1)
+    return smallest
 
 
 def _checked(path_divergences: ArrayLike, path_orders: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -86,13 +86,13 @@ def step_epsilon(
     >>> float(step_epsilon(1.0, 1.0, 1.0, 1e-5).round(3)), float(step_epsilon([0.0, 0.1], 1.0, 0.01, 1e-5).round(4))
     (4.538, 0.0025)
 
-    GLA Corollary 3.1, with the analytic Gaussian epsilon in the place of the classical one.
+    GLA Corollary 3.1, with the analytic Gaussian epsilon in place of the classical one.
     """
     q, p = sampling_probability, holder
     _check_step(q, delta, p)
     s = np.atleast_1d(np.asarray(sensitivities, float))
-    each = _gaussian_epsilon(s, noise_scale, delta / (2 * q))
-    log_a = np.log(q) + (logsumexp(p * each, axis=-1) - np.log(s.shape[-1])) / p
+    epsilons = _gaussian_epsilon(s, noise_scale, delta / (2 * q))
+    log_a = np.log(q) + (logsumexp(p * epsilons, axis=-1) - np.log(s.shape[-1])) / p
     log_first = (p * log_a - np.log(delta / 2)) / (p - 1)
     return _log_mixture(log_first, q)
 

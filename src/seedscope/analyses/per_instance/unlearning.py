@@ -108,7 +108,7 @@ class UnlearningSchedule:
             return 0.0
         if len(self.kept) == 1:
             return self.kept[0].at(self.order)
-        orders = _order_grid(self.order, max(float(np.max(one.orders)) for one in self.kept))
+        orders = _order_grid(self.order, max(float(np.max(kept.orders)) for kept in self.kept))
         bounds = self.kept[0].at_all(orders)
         for later in self.kept[1:]:
             bounds = _one_more(orders, bounds, later)
@@ -118,7 +118,7 @@ class UnlearningSchedule:
         """Return what happens to a request, and the schedule after it."""
         after = replace(self, kept=(*self.kept, divergence))
         total = after.divergence()
-        kind: Kind = "proved" if all(one.kind == "proved" for one in after.kept) else "estimate"
+        kind: Kind = "proved" if all(kept.kind == "proved" for kept in after.kept) else "estimate"
         if total <= self.budget:
             return Decision(person, True, Number(total, kind)), after
         return Decision(person, False, Number(0.0, "proved"), total), replace(self, kept=())
@@ -133,8 +133,8 @@ def _one_more(orders: np.ndarray, bounds: np.ndarray, later: Divergence) -> np.n
     """Return the bounds at rising orders after one more request: for each order the best of all larger ones γ."""
     alpha, gamma = orders[:, None], orders[None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor, other = alpha * (gamma - 1) / (gamma * (alpha - 1)), alpha * (gamma - 1) / (gamma - alpha)
-        total = factor * bounds + later.at_all(other)
+        factor, paired = alpha * (gamma - 1) / (gamma * (alpha - 1)), alpha * (gamma - 1) / (gamma - alpha)
+        total = factor * bounds + later.at_all(paired)
     smallest: np.ndarray = np.where(gamma > alpha, total, np.inf).min(axis=1) * (1 + 1e-12)
     return smallest
 

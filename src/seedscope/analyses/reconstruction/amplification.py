@@ -65,8 +65,11 @@ def amplification_proved(
     """
     noise, q = np.broadcast_arrays(*_checked(noise_multiplier, sampling_probability, sampling))
     shift = _shift(sampling) * SMOOTH_CLIPPING_BOUND
-    found = [_least_factor(shift / one, rate) for one, rate in zip(noise.ravel(), q.ravel(), strict=True)]
-    return np.reshape(found, noise.shape)[()]
+    factors = [
+        _least_factor(shift / noise_multiple, rate)
+        for noise_multiple, rate in zip(noise.ravel(), q.ravel(), strict=True)
+    ]
+    return np.reshape(factors, noise.shape)[()]
 
 
 def amplification_estimate(

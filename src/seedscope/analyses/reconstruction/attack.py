@@ -71,12 +71,12 @@ def attack_errors(
 
     Balle, Cherubin & Hayes 2022, "Reconstructing training data with informed adversaries", §III, with the label given.
     """
-    one, bias = _with_bias(features, labels, weights, l2, private)
+    regression, bias = _with_bias(features, labels, weights, l2, private)
     require(0 <= noise_scale < np.inf, f"noise_scale must be a finite number of at least 0, got {noise_scale}.")
     require_count("trials", trials)
-    noise = noise_scale * np.random.default_rng(seed).standard_normal((trials, len(one.weights)), np.float32)
-    farthest = _farthest(one, box)
-    blocks = [_block_errors(errors, farthest[where]) for where, errors in _errors(one, bias, noise)]
+    noise = noise_scale * np.random.default_rng(seed).standard_normal((trials, len(regression.weights)), np.float32)
+    farthest = _farthest(regression, box)
+    blocks = [_block_errors(errors, farthest[where]) for where, errors in _errors(regression, bias, noise)]
     mean, median, clipped = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return AttackErrors(mean, median, clipped, trials)
 
@@ -95,34 +95,34 @@ def attack_reconstructions(
 
     Balle, Cherubin & Hayes 2022, §III.
     """
-    one, bias = _with_bias(features, labels, released, l2, None)
+    regression, bias = _with_bias(features, labels, released, l2, None)
     chosen = np.atleast_1d(np.asarray(records))
-    residuals = one.residuals()
-    left = residuals @ one.rows + len(one.rows) * one.penalty * one.weights
-    others = left - residuals[chosen, None] * one.rows[chosen]
+    residuals = regression.residuals()
+    left = residuals @ regression.rows + len(regression.rows) * regression.penalty * regression.weights
+    of_others = left - residuals[chosen, None] * regression.rows[chosen]
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: np.ndarray = (others / others[:, [bias]])[:, one.private]
-        return found
+        guesses: np.ndarray = (of_others / of_others[:, [bias]])[:, regression.private]
+        return guesses
 
 
 def _with_bias(
     features: ArrayLike, labels: ArrayLike, weights: ArrayLike, l2: ArrayLike, private: ArrayLike | None
 ) -> tuple[Regression, int]:
     """Return the regression and the place of its bias: the last weight, or a column of ones among the features."""
-    one = Regression.of(features, labels, weights, l2, private)
-    ones = np.flatnonzero((one.rows == 1).all(axis=0))
+    regression = Regression.of(features, labels, weights, l2, private)
+    ones = np.flatnonzero((regression.rows == 1).all(axis=0))
     if len(ones) == 0:
         raise SeedscopeError(
             "the attack needs a bias column: it divides by the bias entry of the gradient; give weights with the bias "
-            f"as last entry ({one.rows.shape[1] + 1} in all), or features with a column of ones."
+            f"as last entry ({regression.rows.shape[1] + 1} in all), or features with a column of ones."
         )
-    return one, int(ones[-1])
+    return regression, int(ones[-1])
 
 
-def _errors(one: Regression, bias: int, noise: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+def _errors(regression: Regression, bias: int, noise: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield blocks of records with their squared errors [trial, record] per private coordinate."""
-    rows, residuals = one.rows.astype(np.float32), one.residuals()
-    bends, scores = one.curvatures().astype(np.float32), one.scores().astype(np.float32)
+    rows, residuals = regression.rows.astype(np.float32), regression.residuals()
+    bends, scores = regression.curvatures().astype(np.float32), regression.scores().astype(np.float32)
     size = max(1, _BLOCK_VALUES // len(noise))
     blocks = [slice(start, start + size) for start in range(0, len(rows), size)]
 
@@ -135,21 +135,21 @@ def _errors(one: Regression, bias: int, noise: np.ndarray) -> Iterator[tuple[sli
         grown /= bottom
         return grown
 
-    v = len(rows) * (noise * one.penalty + one.gradient())
+    v = len(rows) * (noise * regression.penalty + regression.gradient())
     v = v.astype(np.float32)
     for where in blocks:
         v += moved(where) @ rows[where]
-    known, at_bias = v[:, one.private], v[:, bias, None]
+    known, at_bias = v[:, regression.private], v[:, bias, None]
     own = np.einsum("tj,tj->t", known, known)[:, None]
     for where in blocks:
-        z = rows[where][:, one.private]
+        z = rows[where][:, regression.private]
         missed = known @ z.T
         missed *= -2 * at_bias
         missed += own
         missed += at_bias**2 * np.einsum("ij,ij->i", z, z)
         bottom = at_bias - moved(where) - residuals[where].astype(np.float32)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            missed /= bottom**2 * len(one.private)
+            missed /= bottom**2 * len(regression.private)
         yield where, np.clip(np.nan_to_num(missed, nan=_HUGE, posinf=_HUGE), 0, _HUGE)
 
 
@@ -163,9 +163,9 @@ def _block_errors(errors: np.ndarray, farthest: np.ndarray) -> tuple[np.ndarray,
     return mean, np.median(by_record, axis=1, overwrite_input=True).astype(float), clipped
 
 
-def _farthest(one: Regression, box: tuple[ArrayLike, ArrayLike] | None) -> np.ndarray:
+def _farthest(regression: Regression, box: tuple[ArrayLike, ArrayLike] | None) -> np.ndarray:
     """Return each record's squared distance per coordinate from the farthest corner of the box."""
-    z = one.rows[:, one.private]
+    z = regression.rows[:, regression.private]
     low, high = (z.min(axis=0), z.max(axis=0)) if box is None else (np.asarray(end, float) for end in box)
     require(np.all(z >= low) and np.all(z <= high), "box must contain every record; give wider ends.")
     farthest: np.ndarray = (np.maximum(z - low, high - z) ** 2).mean(axis=1).astype(np.float32)

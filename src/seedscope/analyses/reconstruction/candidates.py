@@ -62,10 +62,10 @@ def candidates_for(
     require_count("candidates", count, at_least=2)
     if data.features.ndim > 2:
         return _of_images(data, column, places, count, seed)
-    categories = {one.name: one for one in category_columns(data)}
+    categories = {category.name: category for category in category_columns(data)}
     if column in categories:
         return _levels(data, categories[column], places)
-    encoded = {j for one in categories.values() for j in one.columns}
+    encoded = {j for category in categories.values() for j in category.columns}
     numbers = [name for j, name in enumerate(data.feature_names) if j not in encoded]
     if column in numbers:
         return _numbers(data, column, places, count, seed)
@@ -88,7 +88,7 @@ def _of_images(data: Dataset, column: str, people: np.ndarray, count: int, seed:
 def target_names(data: Dataset) -> list[str]:
     """Return by which names the label is known."""
     read = () if data.reading is None else data.reading.columns
-    return [*(one.name for one in read if one.role == "target"), LABEL]
+    return [*(read_column.name for read_column in read if read_column.role == "target"), LABEL]
 
 
 def _levels(data: Dataset, category: Category, people: np.ndarray) -> Candidates:
@@ -122,20 +122,20 @@ def _numbers(data: Dataset, column: str, people: np.ndarray, count: int, seed: i
     size, draw = min(count, len(known)), np.random.default_rng(seed)
     rows = np.repeat(table.raw[people][:, None], size, axis=1)
     for k, person in enumerate(people):
-        others = known[known != table.raw[person, place]]
-        rows[k, 1:, place] = draw.choice(others, size - 1, replace=False)
+        other_values = known[known != table.raw[person, place]]
+        rows[k, 1:, place] = draw.choice(other_values, size - 1, replace=False)
     return _alike(data, column, people, table.prepared(rows, people), size)
 
 
 def _records(data: Dataset, people: np.ndarray, count: int, seed: int) -> Candidates:
     """Return each person's own features among those of others who were not trained on, all equally likely."""
-    others = np.asarray(data.test.features, float)
-    enough = f"candidates must be at most {len(others) + 1}, one more than the test part has rows, got {count}."
-    require(count <= len(others) + 1, enough, argument="candidates")
+    other_rows = np.asarray(data.test.features, float)
+    enough = f"candidates must be at most {len(other_rows) + 1}, one more than the test part has rows, got {count}."
+    require(count <= len(other_rows) + 1, enough, argument="candidates")
     draw, own = np.random.default_rng(seed), np.asarray(data.base.features, float)[people]
     rows = np.repeat(own[:, None], count, axis=1)
     for k in range(len(people)):
-        rows[k, 1:] = others[draw.choice(len(others), count - 1, replace=False)]
+        rows[k, 1:] = other_rows[draw.choice(len(other_rows), count - 1, replace=False)]
     return _alike(data, RECORD, people, rows, count)
 
 
@@ -150,8 +150,8 @@ def _labels(data: Dataset, column: str, people: np.ndarray) -> Candidates:
     labels = data.base.labels
     rows = np.repeat(np.asarray(data.base.features, float)[people][:, None], data.classes, axis=1)
     shares = np.bincount(labels, minlength=data.classes) / len(labels)
-    each = np.tile(np.arange(data.classes), (len(people), 1))
-    return Candidates(column, people, rows, each, np.tile(shares, (len(people), 1)), labels[people])
+    every_class = np.tile(np.arange(data.classes), (len(people), 1))
+    return Candidates(column, people, rows, every_class, np.tile(shares, (len(people), 1)), labels[people])
 
 
 def _known_labels(data: Dataset, people: np.ndarray, count: int) -> np.ndarray:
@@ -173,7 +173,7 @@ class _Table:
     def of(cls, data: Dataset) -> _Table:
         """Return the table of the rows that models are trained on."""
         rows = np.asarray(data.base.features, float)
-        encoded = [j for one in category_columns(data) if not one.values for j in one.columns]
+        encoded = [j for category in category_columns(data) if not category.values for j in category.columns]
         ones = rows[:, encoded].max(axis=1) if encoded else np.ones(len(rows))
         scaled = (ones > 0) & (np.abs(ones - 1) > _ROUNDING)
         raw = rows / np.where(scaled, ones, 1.0)[:, None]

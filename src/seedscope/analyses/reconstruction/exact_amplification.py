@@ -60,8 +60,8 @@ def amplification_exact(
     require(within, f"norm must be between 0 and {SMOOTH_CLIPPING_BOUND}, in units of the clipping norm, got {norm!r}.")
     shifts = (lengths + subset * SMOOTH_CLIPPING_BOUND) / np.asarray(noise_multiplier, float)
     q, s = np.broadcast_arrays(np.asarray(sampling_probability, float), shifts)
-    found = [_factor(*pair) for pair in zip(q.ravel().tolist(), s.ravel().tolist(), strict=True)]
-    return np.reshape(found, q.shape)[()]
+    factors = [_factor(*pair) for pair in zip(q.ravel().tolist(), s.ravel().tolist(), strict=True)]
+    return np.reshape(factors, q.shape)[()]
 
 
 def _factor(q: float, s: float) -> float:

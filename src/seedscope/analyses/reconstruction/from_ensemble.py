@@ -51,8 +51,10 @@ def training_leakage(
     features = prod(ensemble.description.data.shape) if private is None else len(private)
     if amplification == "own":
         values, amplification = values * _own_factors(ensemble), "none"
-    found = average_traces(values.reshape(-1, values.shape[-1]), features, _factor(ensemble, amplification), confidence)
-    return replace(found, note=f"{found.note}; {UNITS}")
+    leakage = average_traces(
+        values.reshape(-1, values.shape[-1]), features, _factor(ensemble, amplification), confidence
+    )
+    return replace(leakage, note=f"{leakage.note}; {UNITS}")
 
 
 def _own_factors(ensemble: Ensemble) -> np.ndarray:

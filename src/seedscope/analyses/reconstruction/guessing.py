@@ -98,7 +98,7 @@ def tilted_candidate_ratios(
     penalty = np.broadcast_to(np.asarray(penalties, float), rows.shape[1])
     asked = _Asked(np.asarray(people, int), np.asarray(candidates, float), np.asarray(candidate_labels, float))
     with one_blas_thread():
-        return np.stack([_of_model(rows, y, one, penalty, law == "gaussian", scale, asked) for one in released])
+        return np.stack([_of_model(rows, y, w, penalty, law == "gaussian", scale, asked) for w in released])
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,16 +124,22 @@ def _of_model(
     residuals, curvatures = scores - labels, scores * (1 - scores)
     tilt = -(residuals @ rows + penalty * w)
     inverse = np.linalg.inv((rows * curvatures[:, None]).T @ rows + np.diag(penalty))
-    own, others = rows[asked.people], expit(asked.rows @ w)
-    moved = tilt + (residuals[asked.people, None] * own)[:, None] - (others - asked.labels)[:, :, None] * asked.rows
+    own, candidate_scores = rows[asked.people], expit(asked.rows @ w)
+    moved = (
+        tilt
+        + (residuals[asked.people, None] * own)[:, None]
+        - (candidate_scores - asked.labels)[:, :, None] * asked.rows
+    )
     before, after = np.linalg.norm(tilt), np.linalg.norm(moved, axis=2)
     by_density = (before**2 - after**2) / (2 * scale**2) if gaussian else (before - after) / scale
-    bend, bends = curvatures[asked.people, None], others * (1 - others)
+    bend, bends = curvatures[asked.people, None], candidate_scores * (1 - candidate_scores)
     pulled = own @ inverse
     quadratic = np.einsum("ij,ij->i", pulled, own)[:, None]
     mixed = np.einsum("ij,ikj->ik", pulled, asked.rows)
-    each = np.einsum("ikj,ikj->ik", asked.rows @ inverse, asked.rows)
-    ratios: np.ndarray = by_density + np.log((1 - bend * quadratic) * (1 + bends * each) + bend * bends * mixed**2)
+    own_quadratics = np.einsum("ikj,ikj->ik", asked.rows @ inverse, asked.rows)
+    ratios: np.ndarray = by_density + np.log(
+        (1 - bend * quadratic) * (1 + bends * own_quadratics) + bend * bends * mixed**2
+    )
     return ratios
 
 

@@ -107,14 +107,14 @@ def logistic_leakage(
     Arguments as for `logistic_dfil`. Raises where the weights do not minimise the objective, because the closed form is
     about the minimiser: give the weights from before the noise was added.
     """
-    one = Regression.of(features, labels, weights, l2, private)
-    left = float(np.linalg.norm(one.gradient()))
-    allowed = _TOLERANCE * float(np.linalg.norm(one.rows, axis=1).max()) / len(one.rows)
+    regression = Regression.of(features, labels, weights, l2, private)
+    left = float(np.linalg.norm(regression.gradient()))
+    allowed = _TOLERANCE * float(np.linalg.norm(regression.rows, axis=1).max()) / len(regression.rows)
     require(
         left <= allowed,
         f"weights must minimise the regularised loss, but its gradient has norm {left:.2g} there, above {allowed:.2g}; "
         "give the weights before noise is added, or solve further.",
     )
-    dimension = len(one.private) + label_private
+    dimension = len(regression.private) + label_private
     dfil = logistic_dfil(features, labels, weights, l2, noise_scale, private, label_private)
     return Leakage(dfil * dimension, dimension, "proved")

@@ -69,13 +69,13 @@ def logistic_feature_information(
     Other arguments as for `logistic_dfil`, which is the mean over the columns (of rows that were not shortened).
     """
     fit = _Fit.of(features, labels, weights, l2, noise_scale, private, False)
-    found = np.empty((len(fit.regression.rows), fit.dimension))
+    information = np.empty((len(fit.regression.rows), fit.dimension))
     shortening = _Shortening.of(fit, lengths)
     for part in fit.parts():
-        own, w, cross = (one[:, fit.regression.private] for one in shortening.of_part(part))
+        own, w, cross = (values[:, fit.regression.private] for values in shortening.of_part(part))
         r, bend = part.residuals[:, None], part.curvatures[:, None]
-        found[part.where] = r**2 * own + 2 * r * bend * w * cross + bend**2 * part.squares[:, None] * w**2
-    return np.maximum(found, 0.0) / fit.divisor
+        information[part.where] = r**2 * own + 2 * r * bend * w * cross + bend**2 * part.squares[:, None] * w**2
+    return np.maximum(information, 0.0) / fit.divisor
 
 
 def logistic_spectral_norm(
@@ -96,11 +96,11 @@ def logistic_spectral_norm(
     F = fit.regression.private
     levels, axes = np.linalg.eigh(fit.squared_inverse[np.ix_(F, F)])
     traces, turned = fit.traces() * fit.divisor, fit.private_weights @ axes
-    found = np.empty(len(traces))
+    norms = np.empty(len(traces))
     for part in fit.parts():
         pencil = _rank_two(part, levels, turned, part.twice[:, F] @ axes, label_private)
-        found[part.where] = pencil.largest_eigenvalues(traces[part.where], fit.dimension)
-    return found / fit.divisor
+        norms[part.where] = pencil.largest_eigenvalues(traces[part.where], fit.dimension)
+    return norms / fit.divisor
 
 
 def logistic_fisher_information(
@@ -168,11 +168,19 @@ class _Fit:
     ) -> _Fit:
         """Return the fit of checked arguments."""
         require_positive("noise_scale (without noise the released weights give the record away)", noise_scale)
-        one = Regression.of(features, labels, weights, l2, private)
-        one.require_continuous()
-        inverse = np.linalg.inv(one.hessian())
-        divisor = (len(one.rows) * noise_scale) ** 2
-        return cls(one, one.residuals(), one.curvatures(), inverse, inverse @ inverse, divisor, label_private)
+        regression = Regression.of(features, labels, weights, l2, private)
+        regression.require_continuous()
+        inverse = np.linalg.inv(regression.hessian())
+        divisor = (len(regression.rows) * noise_scale) ** 2
+        return cls(
+            regression,
+            regression.residuals(),
+            regression.curvatures(),
+            inverse,
+            inverse @ inverse,
+            divisor,
+            label_private,
+        )
 
     @property
     def features(self) -> int:
@@ -192,11 +200,11 @@ class _Fit:
 
     def traces(self) -> np.ndarray:
         """Return Tr I(z) of every record."""
-        one, r, bend = self.regression, self.residuals, self.curvatures
-        own = float(np.diag(self.squared_inverse)[one.private].sum())  # ‖(H⁻¹)_{:,F}‖²
-        masked = np.zeros(len(one.weights))
-        masked[one.private] = self.private_weights
-        cross = one.rows @ (self.squared_inverse @ masked)  # w_Fᵀ(H⁻²x̃)_F
+        regression, r, bend = self.regression, self.residuals, self.curvatures
+        own = float(np.diag(self.squared_inverse)[regression.private].sum())  # ‖(H⁻¹)_{:,F}‖²
+        masked = np.zeros(len(regression.weights))
+        masked[regression.private] = self.private_weights
+        cross = regression.rows @ (self.squared_inverse @ masked)  # w_Fᵀ(H⁻²x̃)_F
         squares = self._squares()
         traces = r**2 * own + 2 * r * bend * cross + bend**2 * squares * (masked @ masked)
         information: np.ndarray = (traces + squares * self.label_private) / self.divisor

@@ -95,10 +95,12 @@ class RecordBounds:
     @property
     def left(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """The share of uncertainty left, averaged over the features [record], with its least and largest value."""
-        found = self.information
-        if found is None:
+        information = self.information
+        if information is None:
             return None
-        mean, lower, upper = (self._left(one).mean(axis=1) for one in (found.value, found.upper, found.lower))
+        mean, lower, upper = (
+            self._left(values).mean(axis=1) for values in (information.value, information.upper, information.lower)
+        )
         return mean, lower, upper
 
     def _left(self, information: np.ndarray) -> np.ndarray:
@@ -130,16 +132,16 @@ class RecordBounds:
 
     def sentence(self, record: int, feature: str) -> str:
         """Return what the bound says about one feature of one record, for people to read."""
-        found, spread = self.of(record, feature), float(self.spreads[self.features.index(feature)])
+        bound, spread = self.of(record, feature), float(self.spreads[self.features.index(feature)])
         who = f"record {self.ids[record]}"
-        if found.value >= spread:
+        if bound.value >= spread:
             said = (
                 f"The model helps no unbiased attacker to know {feature} of {who}: whoever always guesses the mean is "
-                f"off by {_shown(spread)} on average, and with the model by {_shown(found.value)} or more"
+                f"off by {_shown(spread)} on average, and with the model by {_shown(bound.value)} or more"
             )
         else:
             said = (
-                f"No unbiased attacker can know {feature} of {who} to better than ±{_shown(found.value)} on average, "
+                f"No unbiased attacker can know {feature} of {who} to better than ±{_shown(bound.value)} on average, "
                 f"not even one who knows everything else (guessing the mean: ±{_shown(spread)})"
             )
         return f"{said} ({self.kind}{', ' + self.note if self.note else ''})."
@@ -183,7 +185,7 @@ def record_bounds(
     conditions = Conditions.of(data, fitted)
     columns, left_out = _private_columns(data, private)
     values = _flat(data.base.features)[:, columns].astype(float)
-    steps = np.array([value_step(one) for one in values.T])
+    steps = np.array([value_step(column) for column in values.T])
     own = ranges is None
     ends, public = _ends(data, columns, values, _public_ranges(data, columns) if ranges is None else ranges, own)
     information = exact = None
@@ -258,11 +260,11 @@ def _sampled_information(
     """Return the Fisher information [record, private column] under a random tilt, in own units."""
     rows = _flat(fitted.apply(data.base.unfilled)).astype(float)
     require(data.classes == 2, f"a record's own information is for two classes, the data have {data.classes}.")
-    found = tilted_feature_information(
+    information = tilted_feature_information(
         rows, data.base.labels, released, objective.penalties(rows.shape[1] + 1), objective.law, objective.scale,
         columns, _lengths(data, fitted, rows),
     )  # fmt: skip
-    return found.per_unit(1 / _deviations(data, fitted)[columns])
+    return information.per_unit(1 / _deviations(data, fitted)[columns])
 
 
 def _put_on_grid(
@@ -282,12 +284,12 @@ def _put_on_grid(
     for k in np.flatnonzero(steps):
         values = raw[:, columns[k]]
         errors[:, k] = 0.0
-        for others in _other_values(values, steps[k]):
+        for other_values in _other_values(values, steps[k]):
             moved = raw.copy()
-            moved[:, columns[k]] = others
+            moved[:, columns[k]] = other_values
             far = refits.distances(_with_bias(fitted.apply(moved)))
-            lower = grid_error_lower(np.abs(others - values), far, regression.noise_scale)
-            errors[:, k] = np.maximum(errors[:, k], np.where(others == values, 0.0, lower))
+            lower = grid_error_lower(np.abs(other_values - values), far, regression.noise_scale)
+            errors[:, k] = np.maximum(errors[:, k], np.where(other_values == values, 0.0, lower))
 
 
 def _other_values(values: np.ndarray, step: float) -> list[np.ndarray]:
@@ -297,12 +299,12 @@ def _other_values(values: np.ndarray, step: float) -> list[np.ndarray]:
     unbiased at those. A value that has none on a side stays as it is.
     """
     known = np.unique(values)
-    found = []
+    neighbouring = []
     for away in sorted({max(step / 2, share * float(values.std())) for share in _SHARES}):
         above, below = np.searchsorted(known, values + away), np.searchsorted(known, values - away, "right") - 1
-        found.append(np.where(above < len(known), known[np.minimum(above, len(known) - 1)], values))
-        found.append(np.where(below >= 0, known[np.maximum(below, 0)], values))
-    return found
+        neighbouring.append(np.where(above < len(known), known[np.minimum(above, len(known) - 1)], values))
+        neighbouring.append(np.where(below >= 0, known[np.maximum(below, 0)], values))
+    return neighbouring
 
 
 def _with_bias(rows: np.ndarray) -> np.ndarray:
@@ -314,7 +316,9 @@ def _diameters(ends: tuple[np.ndarray, np.ndarray], steps: np.ndarray, values: n
     """Return the ranges' lengths; on a grid that an end is not on, the length that the column's own values have."""
     with np.errstate(divide="ignore", invalid="ignore"):
         places = [(end - values[0]) / steps for end in ends]
-        whole = np.all([np.abs(one - np.round(one)) < _TOLERANCE for one in places], axis=0)
+        whole = np.all(
+            [np.abs(places_of_end - np.round(places_of_end)) < _TOLERANCE for places_of_end in places], axis=0
+        )
     diameters: np.ndarray = np.where((steps > 0) & ~whole, np.ptp(values, axis=0), ends[1] - ends[0])
     return diameters
 
@@ -344,18 +348,18 @@ def _unshortened(raw: np.ndarray, fitted: FittedScaling) -> np.ndarray:
 def _private_columns(data: Dataset, private: Sequence[str | int] | None) -> tuple[np.ndarray, list[str]]:
     """Return the private columns' numbers, and by default what was left out of them; a named category is an error."""
     values, names = _flat(data.base.features), data.feature_names
-    encoded = [j for one in category_columns(data) for j in one.columns]
+    encoded = [j for category in category_columns(data) for j in category.columns]
     categories = few_valued(values) if data.features.ndim > 2 else np.isin(np.arange(len(names)), encoded)
     if private is None:
         require(not categories.all(), "no feature is continuous; see mechanism_success_upper for categories.")
         count = int(categories.sum())
         return np.flatnonzero(~categories), [f"{count} of {len(names)} features left out: categories"] if count else []
     require(len(private) > 0, "private must name at least one feature.")
-    columns = np.array([_column(one, names) for one in private])
+    columns = np.array([_column(name, names) for name in private])
     require(len(set(columns.tolist())) == len(columns), "private must name each feature once.")
-    found = columns[categories[columns]]
-    if len(found):
-        raise not_continuous(f"feature {names[found[0]]!r}", values[:, found[0]])
+    not_numbers = columns[categories[columns]]
+    if len(not_numbers):
+        raise not_continuous(f"feature {names[not_numbers[0]]!r}", values[:, not_numbers[0]])
     return columns, []
 
 
@@ -406,7 +410,7 @@ def _learned(conditions: Conditions) -> list[str]:
 
 def _prepared(data: Dataset) -> list[str]:
     """Return that features are not in their original units, where whole rows were scaled."""
-    encoded = [j for one in category_columns(data) if not one.values for j in one.columns]
+    encoded = [j for category in category_columns(data) if not category.values for j in category.columns]
     if not encoded or np.isin(data.base.features[:, encoded], (0, 1)).all():
         return []
     return ["features as the data set prepares them: rows were scaled, so units are not the columns' own"]

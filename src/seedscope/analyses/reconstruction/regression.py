@@ -86,9 +86,9 @@ class Regression:
 
     def require_continuous(self) -> None:
         """Raise if a private column has only a few values, as an encoded category has."""
-        found = self.private[few_valued(self.rows[:, self.private])]
-        if len(found):
-            raise not_continuous(f"column {found[0]}", self.rows[:, found[0]])
+        categories = self.private[few_valued(self.rows[:, self.private])]
+        if len(categories):
+            raise not_continuous(f"column {categories[0]}", self.rows[:, categories[0]])
 
 
 def _columns(private: ArrayLike | None, count: int) -> np.ndarray:

@@ -83,7 +83,7 @@ class Refits:
         count, weakest = len(self.rows), float(self.penalty.min())
         spread = np.einsum("ij,jk,ik->i", step, self.moments, step)
         spread += (np.einsum("ij,ij->i", moved, step) ** 2 - np.einsum("ij,ij->i", self.rows, step) ** 2) / count
-        longest = max(float(np.linalg.norm(one, axis=1).max()) for one in (self.rows, moved))
+        longest = max(float(np.linalg.norm(rows, axis=1).max()) for rows in (self.rows, moved))
         beyond = _THIRD / 2 * longest * np.maximum(spread, 0.0) / weakest
         near = np.linalg.norm(step, axis=1) + beyond
         far = np.linalg.norm(change, axis=1) / (count * weakest)

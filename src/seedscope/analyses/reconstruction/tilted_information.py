@@ -91,8 +91,8 @@ def tilted_feature_information(
     first = np.zeros((len(rows), len(regression.private)))
     second = np.zeros_like(first)
     with one_blas_thread():  # matrices are small: threads would wait for each other
-        for one in released:
-            for where, scores in density.scores(one):
+        for w in released:
+            for where, scores in density.scores(w):
                 squares = scores if everything else scores[:, regression.private]
                 squares *= squares
                 first[where] += squares
@@ -125,7 +125,7 @@ class _Density:
         at = _Point.of(rows, self.regression.labels, weights)
         direction, inverse = self._direction(at, weights), self._inverse(rows, at).astype(np.float32)
         along = rows @ direction.astype(np.float32)
-        beta, w = (one[:count].astype(np.float32) for one in (direction, weights))
+        beta, w = (vector[:count].astype(np.float32) for vector in (direction, weights))
         for start in range(0, len(rows), _BLOCK):
             where = slice(start, start + _BLOCK)
             pulled = rows[where] @ inverse

@@ -41,13 +41,15 @@ class Entry:
     @property
     def source(self) -> str:
         """Where the set's file comes from, in words."""
-        return f"{self.file}, made from " + ", ".join(one.url for one in originals.RECIPES[self.recipe].originals)
+        return f"{self.file}, made from " + ", ".join(
+            original.url for original in originals.RECIPES[self.recipe].originals
+        )
 
     @property
     def options(self) -> tuple[str, ...]:
         """The names of the options that `load` takes for this set."""
         parameters = inspect.signature(self.build).parameters.values()
-        return tuple(one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY)
+        return tuple(parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ class Member:
     def check(self, content: bytes) -> None:
         """Raise unless the content is this member's."""
         if self.sha256:
-            found = hashlib.sha256(content).hexdigest()
-            require(found == self.sha256, f"{self.name} has SHA-256 {found}, but {self.sha256} is right.")
+            digest = hashlib.sha256(content).hexdigest()
+            require(digest == self.sha256, f"{self.name} has SHA-256 {digest}, but {self.sha256} is right.")
             return
         table = [line.replace(",", " ").split() for line in content.decode("ascii", "replace").splitlines() if line]
         shape = (len(table), max(map(len, table), default=0))
@@ -88,13 +88,13 @@ class Original:
         """Return the checked content of each member of the downloaded file."""
         wanted = {member.name for member in self.members}
         try:
-            found = dict(_contents(path, self.file, wanted))
+            contents = dict(_contents(path, self.file, wanted))
         except (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError, RuntimeError, NotImplementedError):
             raise SeedscopeError(f"{self.file} is cut off or damaged.") from None
         for member in self.members:
-            require(member.name in found, f"{self.file} has no member {member.name}.")
-            member.check(found[member.name])
-        return found
+            require(member.name in contents, f"{self.file} has no member {member.name}.")
+            member.check(contents[member.name])
+        return contents
 
 
 @dataclass(frozen=True)

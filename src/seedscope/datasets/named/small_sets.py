@@ -49,10 +49,12 @@ _CELL_RANGES = {
 
 def _cell_ranges(names: Sequence[str]) -> tuple[tuple[float, float], ...]:
     """Return the declared range of each measurement: of a nucleus' mean, its standard error, and its worst value."""
-    places = {f"mean {one}": (one, 0) for one in _CELL_RANGES}
-    places |= {f"{one} error": (one, 1) for one in _CELL_RANGES} | {f"worst {one}": (one, 2) for one in _CELL_RANGES}
-    found = [_CELL_RANGES[measure][place] for measure, place in (places[str(name)] for name in names)]
-    return tuple((float(low), float(high)) for low, high in found)
+    places = {f"mean {measure}": (measure, 0) for measure in _CELL_RANGES}
+    places |= {f"{measure} error": (measure, 1) for measure in _CELL_RANGES} | {
+        f"worst {measure}": (measure, 2) for measure in _CELL_RANGES
+    }
+    ranges = [_CELL_RANGES[measure][place] for measure, place in (places[str(name)] for name in names)]
+    return tuple((float(low), float(high)) for low, high in ranges)
 
 
 def digits(path: Path | None, *, seed: int = 0) -> Dataset:
@@ -90,10 +92,10 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     return raw.data / 16.0, raw.target.astype(np.int64)
 
 
-def _clouds(rng: np.random.Generator, each: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return `each` points of both classes in a random order, with their labels."""
+def _clouds(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return `size` points of both classes in a random order, with their labels."""
     means = ((1.0, 1.0), (-1.0, -1.0))
     covariances = (((1.0, 0.5), (0.5, 1.0)), ((1.0, 0.1), (0.1, 1.0)))
-    points = [rng.multivariate_normal(mean, matrix, each) for mean, matrix in zip(means, covariances, strict=True)]
-    order = rng.permutation(2 * each)
-    return np.concatenate(points)[order], np.repeat([0, 1], each)[order]
+    points = [rng.multivariate_normal(mean, matrix, size) for mean, matrix in zip(means, covariances, strict=True)]
+    order = rng.permutation(2 * size)
+    return np.concatenate(points)[order], np.repeat([0, 1], size)[order]

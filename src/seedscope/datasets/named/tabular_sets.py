@@ -171,7 +171,7 @@ def _standardised(
     rows = frame.index.to_numpy()
     whole = Part(features, labels, rows, rows)
     train, test = stratified_split(labels, seed=0)
-    learned = (ON_ALL_ROWS, *(("the category levels",) if any("=" in one for one in names) else ()))
+    learned = (ON_ALL_ROWS, *(("the category levels",) if any("=" in feature for feature in names) else ()))
     return Dataset(name, whole.take(train), whole.take(test), names, classes, name, learned=learned)
 
 
@@ -181,9 +181,9 @@ def _number_or_one_hot(column: pd.Series) -> tuple[tuple[str, ...], np.ndarray]:
 
     if is_numeric_dtype(column.dtype):
         return (str(column.name),), standardised(column.to_numpy(dtype=np.float64)[:, None])
-    found = understand(column, "category").levels
-    values = (found.codes[:, None] == np.arange(len(found.names))).astype(np.float64)
-    return tuple(f"{column.name}={level}" for level in found.names), values
+    levels = understand(column, "category").levels
+    values = (levels.codes[:, None] == np.arange(len(levels.names))).astype(np.float64)
+    return tuple(f"{column.name}={level}" for level in levels.names), values
 
 
 def _with_group(data: Dataset, name: str, values: np.ndarray) -> Dataset:

@@ -79,7 +79,7 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
         parts.append(clock("plane", study_plane, models, jobs, quiet))
     if images:
         parts.append(clock("images", study_images, images, scale, out, jobs, quiet))
-    comparisons = tuple(one for part in parts for one in part.comparisons)
+    comparisons = tuple(comparison for part in parts for comparison in part.comparisons)
     charts = {name: chart for part in parts for name, chart in part.charts.items()}
     return Study("multiplicity", scale, comparisons, charts, clock.seconds)
 
@@ -104,18 +104,22 @@ def chosen_data(names: Sequence[str] | None) -> tuple[list[str], list[str], bool
         if name not in known:
             raise unknown_name("data set of this study", name, known)
     chosen = known if names is None else names
-    return [one for one in TABLES if one in chosen], [one for one in IMAGES if one in chosen], "synthetic" in chosen
+    return (
+        [name for name in TABLES if name in chosen],
+        [name for name in IMAGES if name in chosen],
+        "synthetic" in chosen,
+    )
 
 
 def study_tables(names: Sequence[str], models: int, jobs: int | None, quiet: bool) -> Part:
     """Return Tables 1 and 2 with all calibrations, §5.2's patient and Figures 3, 5 and 7, for the named tables."""
-    every = [Cell(name, epsilon, PAPER, models) for name in names for epsilon in EPSILONS]
-    beside = [replace(one, calibration=how) for how in (PROVED, BEST) for one in every]
+    cells = [Cell(name, epsilon, PAPER, models) for name in names for epsilon in EPSILONS]
+    beside = [replace(cell, calibration=how) for how in (PROVED, BEST) for cell in cells]
     with model_progress("Table 2", quiet) as progress:
-        trained = outcomes(table_outcome, [*every, *filter(useful, beside)], jobs, progress)
-    found: dict[Cell, TableOutcome] = {one.cell: one for one in trained}
-    ours = [found[one] for one in every]
-    groups = group_rows([one for one in ours if one.cell.data == "contraception"])
+        trained = outcomes(table_outcome, [*cells, *filter(useful, beside)], jobs, progress)
+    by_cell: dict[Cell, TableOutcome] = {outcome.cell: outcome for outcome in trained}
+    ours = [by_cell[cell] for cell in cells]
+    groups = group_rows([outcome for outcome in ours if outcome.cell.data == "contraception"])
     charts: dict[str, Any] = {
         "figure-3-privacy": figures.performance_chart(ours),
         "figure-5a-distributions": figures.distribution_chart(ours),
@@ -125,8 +129,8 @@ def study_tables(names: Sequence[str], models: int, jobs: int | None, quiet: boo
         charts["figure-5b-age-groups"] = figures.group_chart(groups, "age")
     rows = [
         row
-        for one in ours
-        for row in table_rows(one, *(found.get(replace(one.cell, calibration=how)) for how in (PROVED, BEST)))
+        for outcome in ours
+        for row in table_rows(outcome, *(by_cell.get(replace(outcome.cell, calibration=how)) for how in (PROVED, BEST)))
     ]
     sizes = [row for name in names for row in size_rows(name)]
     patient = patient_rows(models, PAPER, BEST) if PATIENT.data in names else []
@@ -163,7 +167,7 @@ def table_rows(ours: TableOutcome, proved: TableOutcome | None, best: TableOutco
     """Return a row of Table 2: a comparison for each column with the paper's calibration, the best one at the same ε
     beside it; and all columns again with the published, proved one."""
     name, setting = ours.cell.data, f"ε={ours.cell.epsilon:g}"
-    published, better = ({} if one is None else table_columns(one) for one in (proved, best))
+    published, better = ({} if outcome is None else table_columns(outcome) for outcome in (proved, best))
     rows = []
     for quantity, value in table_columns(ours).items():
         paper = PUBLISHED.get(("AD Table 2", name, setting, quantity))
@@ -173,7 +177,7 @@ def table_rows(ours: TableOutcome, proved: TableOutcome | None, best: TableOutco
         detail, note = quantity not in SHOWN, "; ".join(notes)
         rows.append(Comparison("AD Table 2", name, setting, quantity, value, paper, note, detail, better.get(quantity)))
     again = "AD Table 2, proved calibration"
-    return rows + [Comparison(again, name, setting, *one, note=OWN_BOUND, detail=True) for one in published.items()]
+    return rows + [Comparison(again, name, setting, *entry, note=OWN_BOUND, detail=True) for entry in published.items()]
 
 
 def table_columns(outcome: TableOutcome) -> dict[str, float]:
@@ -189,32 +193,32 @@ def table_columns(outcome: TableOutcome) -> dict[str, float]:
 
 def largest_differences(rows: Sequence[Comparison]) -> list[Comparison]:
     """Return, for each data set, how far our mean disagreement and mean AUC are from the paper's at most."""
-    found = []
-    for name in dict.fromkeys(one.data for one in rows):
+    largest = []
+    for name in dict.fromkeys(row.data for row in rows):
         for quantity in ("disagreement mean", "AUC mean"):
             gaps = [
-                abs(one.ours - one.paper)
-                for one in rows
-                if (one.data, one.quantity) == (name, quantity) and one.paper is not None
+                abs(row.ours - row.paper)
+                for row in rows
+                if (row.data, row.quantity) == (name, quantity) and row.paper is not None
             ]
-            found.append(Comparison("Largest differences from AD Table 2", name, "every ε", quantity, max(gaps)))
-    return found
+            largest.append(Comparison("Largest differences from AD Table 2", name, "every ε", quantity, max(gaps)))
+    return largest
 
 
 def group_rows(cells: Sequence[TableOutcome]) -> list[dict[str, Any]]:
     """Return the mean disagreement by age group at each ε (Figure 5b), with intervals and p-values."""
     if not cells:
         return []
-    groups, found = bounded_data("contraception").test.groups, []
-    for one in cells:
-        compared = ss.multiplicity.compare_groups(one.disagreement, groups, "age", one.cell.models)
+    groups, shown = bounded_data("contraception").test.groups, []
+    for outcome in cells:
+        compared = ss.multiplicity.compare_groups(outcome.disagreement, groups, "age", outcome.cell.models)
         for group in compared.groups:
             around = group.population or group.disagreement
-            found.append({
-                "epsilon": one.cell.epsilon, "group": group.name, "mean": around.value, "lower": around.lower,
+            shown.append({
+                "epsilon": outcome.cell.epsilon, "group": group.name, "mean": around.value, "lower": around.lower,
                 "upper": around.upper, "p": float(compared.p_value or math.nan),
             })  # fmt: skip
-    return found
+    return shown
 
 
 def group_comparisons(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
@@ -228,26 +232,26 @@ def group_comparisons(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
 
 def study_images(names: Sequence[str], scale: str, out: Path, jobs: int | None, quiet: bool) -> Part:
     """Return Table 2's rows by DP-SGD on the named image sets, and their part of Figure 3."""
-    found = image_outcomes(names, scale, out, jobs, quiet)
-    rows = [row for one in found for row in image_rows(one, PUBLISHED)]
-    return Part(tuple(rows), {"figure-3-dpsgd": figures.image_chart(found)})
+    by_epsilon = image_outcomes(names, scale, out, jobs, quiet)
+    rows = [row for outcome in by_epsilon for row in image_rows(outcome, PUBLISHED)]
+    return Part(tuple(rows), {"figure-3-dpsgd": figures.image_chart(by_epsilon)})
 
 
 def study_plane(models: int, jobs: int | None, quiet: bool) -> Part:
     """Return Figures 1, 4, 6 and 8b on the synthetic set, and Figure 1 for output perturbation in closed form."""
     cells = [Cell("synthetic", epsilon, PAPER, models) for epsilon in PLANE_EPSILONS]
     with model_progress("Figures 1, 4, 6, 8", quiet) as progress:
-        found: list[PlaneOutcome] = outcomes(plane_outcome, cells, jobs, progress)
+        planes: list[PlaneOutcome] = outcomes(plane_outcome, cells, jobs, progress)
     data = bounded_data("synthetic")
     optimum = weights_without_noise(data, PAPER)
     charts = {
-        "figure-1-disagreement": figures.plane_chart(found, "disagreement", data, optimum),
+        "figure-1-disagreement": figures.plane_chart(planes, "disagreement", data, optimum),
         "figure-1-output-perturbation": output_perturbation_chart(data),
-        "figure-4-accuracy": figures.conditioned_chart(found, SHORTFALLS),
-        "figure-6-viable-range": figures.plane_chart(found, "viable_range", data, optimum),
+        "figure-4-accuracy": figures.conditioned_chart(planes, SHORTFALLS),
+        "figure-6-viable-range": figures.plane_chart(planes, "viable_range", data, optimum),
         "figure-8b-errors": figures.error_chart(error_rows(data, models // 2)),
     }
-    rows = sorted((row for one in found for row in plane_rows(one)), key=lambda row: row.place)
+    rows = sorted((row for plane in planes for row in plane_rows(plane)), key=lambda row: row.place)
     return Part((*size_rows("synthetic"), *rows, largest_near_the_best(rows)), charts)
 
 
@@ -267,7 +271,7 @@ def plane_rows(outcome: PlaneOutcome) -> list[Comparison]:
 
 def largest_near_the_best(rows: Sequence[Comparison]) -> Comparison:
     """Return what the paper says in words of Figure 4: how high disagreement rises within a point of the best."""
-    largest = max(one.ours for one in rows if one.quantity == NEAR_BEST)
+    largest = max(row.ours for row in rows if row.quantity == NEAR_BEST)
     key = ("AD Figure 4", "synthetic", "largest of every ε", NEAR_BEST)
     return Comparison(*key, largest, PUBLISHED[key], "the paper: from 0 to 0.8 for some examples")
 

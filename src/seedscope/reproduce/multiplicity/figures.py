@@ -31,7 +31,10 @@ def plane_chart(outcomes: Sequence[PlaneOutcome], measure: str, data: Any, bound
     """
     title = measure.replace("_", " ").replace("viable", "viable prediction")
     return side_by_side(
-        [shaded_plane(getattr(one, measure), f"ε = {one.cell.epsilon:g}", title, data, boundary) for one in outcomes]
+        [
+            shaded_plane(getattr(outcome, measure), f"ε = {outcome.cell.epsilon:g}", title, data, boundary)
+            for outcome in outcomes
+        ]
     )
 
 
@@ -72,7 +75,7 @@ def closed_form_chart() -> alt.ConcatChart:
 
 def performance_chart(outcomes: Sequence[TableOutcome]) -> alt.ConcatChart:
     """Return AUC and mean disagreement against ε, with 95 % intervals of the means (AD Figure 3)."""
-    areas = [_mean_row(one.cell.data, one.cell.epsilon, one.areas) for one in outcomes]
+    areas = [_mean_row(outcome.cell.data, outcome.cell.epsilon, outcome.areas) for outcome in outcomes]
     return side_by_side(
         [_bands(areas, "mean AUC", [0.5, 0.9]), _bands(_disagreements(outcomes), "mean disagreement", [0, 1])]
     )
@@ -80,8 +83,10 @@ def performance_chart(outcomes: Sequence[TableOutcome]) -> alt.ConcatChart:
 
 def image_chart(outcomes: Sequence[ImageOutcome]) -> alt.ConcatChart:
     """Return accuracy and mean disagreement of DP-SGD on images against ε (AD Figure 3)."""
-    accuracies = [_mean_row(one.data, one.epsilon, one.accuracy) for one in outcomes]
-    disagreements = [_mean_row(one.data, one.epsilon, one.disagreement.mean(axis=1)) for one in outcomes]
+    accuracies = [_mean_row(outcome.data, outcome.epsilon, outcome.accuracy) for outcome in outcomes]
+    disagreements = [
+        _mean_row(outcome.data, outcome.epsilon, outcome.disagreement.mean(axis=1)) for outcome in outcomes
+    ]
     return side_by_side(
         [_bands(accuracies, "mean accuracy", [0, 1]), _bands(disagreements, "mean disagreement by class", [0, 0.3])]
     )
@@ -89,7 +94,7 @@ def image_chart(outcomes: Sequence[ImageOutcome]) -> alt.ConcatChart:
 
 def range_chart(outcomes: Sequence[TableOutcome]) -> alt.ConcatChart:
     """Return mean disagreement and mean viable prediction range against ε (AD Figure 7)."""
-    ranges = [_mean_row(one.cell.data, one.cell.epsilon, one.viable_range) for one in outcomes]
+    ranges = [_mean_row(outcome.cell.data, outcome.cell.epsilon, outcome.viable_range) for outcome in outcomes]
     panels = (_disagreements(outcomes), "mean disagreement"), (ranges, "mean viable prediction range")
     return side_by_side([_bands(rows, title, [0, 1]) for rows, title in panels])
 
@@ -97,9 +102,9 @@ def range_chart(outcomes: Sequence[TableOutcome]) -> alt.ConcatChart:
 def conditioned_chart(outcomes: Sequence[PlaneOutcome], shortfalls: np.ndarray) -> alt.Chart:
     """Return the top 5 % disagreement among models of at least an accuracy, for each ε (AD Figure 4)."""
     rows = [
-        {"epsilon": f"{one.cell.epsilon:g}", "accuracy": -float(gap), "top": float(top)}
-        for one in outcomes
-        for gap, top in zip(shortfalls, one.conditioned.disagreement, strict=True)
+        {"epsilon": f"{outcome.cell.epsilon:g}", "accuracy": -float(gap), "top": float(top)}
+        for outcome in outcomes
+        for gap, top in zip(shortfalls, outcome.conditioned.disagreement, strict=True)
         if np.isfinite(top)
     ]
     lines: alt.Chart = (
@@ -116,8 +121,10 @@ def conditioned_chart(outcomes: Sequence[PlaneOutcome], shortfalls: np.ndarray) 
 
 def distribution_chart(outcomes: Sequence[TableOutcome]) -> alt.ConcatChart:
     """Return the cumulative distribution of test examples' disagreement, one panel a data set (AD Figure 5a)."""
-    names = dict.fromkeys(one.cell.data for one in outcomes)
-    return side_by_side([_distribution([one for one in outcomes if one.cell.data == name], name) for name in names])
+    names = dict.fromkeys(outcome.cell.data for outcome in outcomes)
+    return side_by_side(
+        [_distribution([outcome for outcome in outcomes if outcome.cell.data == name], name) for name in names]
+    )
 
 
 def group_chart(rows: Sequence[Row], attribute: str) -> alt.LayerChart:
@@ -159,7 +166,7 @@ def _training_rows(data: Any, extent: alt.Scale) -> alt.Chart:
 
 def _boundary(weights: np.ndarray) -> alt.Chart:
     """Return the line on which a linear model of the plane is undecided."""
-    across, up, bias = (float(one) for one in weights)
+    across, up, bias = (float(weight) for weight in weights)
     ends = [{"x": x, "y": -(across * x + bias) / up} for x in (float(PLANE[0]), float(PLANE[-1]))]
     line = alt.Chart(alt.InlineData(values=ends)).mark_line(strokeDash=[5, 3], color="#1b6ca8", clip=True)
     drawn: alt.Chart = line.encode(x="x:Q", y="y:Q")
@@ -211,7 +218,7 @@ def _mean_row(data: str, epsilon: float, values: np.ndarray) -> Row:
 
 def _disagreements(outcomes: Sequence[TableOutcome]) -> list[Row]:
     """Return the mean disagreement over test examples of each cell."""
-    return [_mean_row(one.cell.data, one.cell.epsilon, one.disagreement) for one in outcomes]
+    return [_mean_row(outcome.cell.data, outcome.cell.epsilon, outcome.disagreement) for outcome in outcomes]
 
 
 def _bands(
@@ -231,9 +238,13 @@ def _bands(
 def _distribution(outcomes: Sequence[TableOutcome], name: str) -> alt.Chart:
     """Return, for each ε, the share of examples at or below each disagreement."""
     rows = [
-        {"epsilon": f"{one.cell.epsilon:g}", "value": float(value), "share": (place + 1) / len(one.disagreement)}
-        for one in outcomes
-        for place, value in enumerate(np.sort(one.disagreement))
+        {
+            "epsilon": f"{outcome.cell.epsilon:g}",
+            "value": float(value),
+            "share": (place + 1) / len(outcome.disagreement),
+        }
+        for outcome in outcomes
+        for place, value in enumerate(np.sort(outcome.disagreement))
     ]
     drawn: alt.Chart = (
         alt.Chart(alt.InlineData(values=rows), title=name, width=SMALL, height=SMALL)

@@ -130,16 +130,16 @@ def image_outcome(data: ss.Dataset, epsilon: float, models: int, **options: Any)
 def image_outcomes(names: Sequence[str], scale: str, out: Path, jobs: int | None, quiet: bool) -> list[ImageOutcome]:
     """Return the outcomes on the named sets at the paper's ε; models are kept, so that a stopped run goes on."""
     epsilons, models = IMAGE_EPSILONS[scale], MODELS[scale]
-    found: list[ImageOutcome] = []
+    done: list[ImageOutcome] = []
     total = len(names) * len(epsilons) * models
     with model_progress("Table 2, DP-SGD", quiet) as progress:
         for name in names:
             data = image_features(name)
             for epsilon in epsilons:
-                moved = partial(_moved, progress, len(found) * models, total)
+                moved = partial(_moved, progress, len(done) * models, total)
                 store = out / "stores" / f"{scale}-{name}-{epsilon:g}"
-                found.append(image_outcome(data, epsilon, models, store=store, jobs=jobs, progress=moved))
-    return found
+                done.append(image_outcome(data, epsilon, models, store=store, jobs=jobs, progress=moved))
+    return done
 
 
 def _moved(progress: Any, before: int, total: int, done: int, of: int) -> None:

@@ -174,10 +174,10 @@ def outcomes(
     evaluate: Callable[[Cell], Any], cells: Sequence[Cell], jobs: int | None, progress: Callable[[int, int], None]
 ) -> list[Any]:
     """Return the outcome of each cell, in order; cells run in `jobs` processes (default: one for each core)."""
-    total, done, found = sum(cell.models for cell in cells), 0, {}
+    total, done, by_cell = sum(cell.models for cell in cells), 0, {}
     progress(done, total)
     for outcome in ss.in_workers(evaluate, cells, jobs):
-        found[outcome.cell] = outcome
+        by_cell[outcome.cell] = outcome
         done += outcome.cell.models
         progress(done, total)
-    return [found[cell] for cell in cells]
+    return [by_cell[cell] for cell in cells]

@@ -58,8 +58,8 @@ def _decided(
     ours, better = (_share(data, epsilon, models, how) for how in (calibration, best))
     numbers = {"decided malignant": (ours, better), "disagreement": (_disagreement(ours), _disagreement(better))}
     return [
-        Comparison(PLACE, PATIENT.data, setting, name, mine, PUBLISHED.get((setting, name)), best=other)
-        for name, (mine, other) in numbers.items()
+        Comparison(PLACE, PATIENT.data, setting, name, mine, PUBLISHED.get((setting, name)), best=better_share)
+        for name, (mine, better_share) in numbers.items()
     ]
 
 

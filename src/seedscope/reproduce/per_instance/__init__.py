@@ -49,8 +49,8 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     seconds = {}
     for name in data or DATA:
         start = time.perf_counter()
-        found, pictures = study_data(SWEEPS[name, scale], Run(scale, out, jobs, quiet))
-        comparisons += found
+        rows, pictures = study_data(SWEEPS[name, scale], Run(scale, out, jobs, quiet))
+        comparisons += rows
         drawn |= pictures
         seconds[name] = time.perf_counter() - start
     return Study("per-instance", scale, tuple(comparisons), drawn, seconds)
@@ -63,9 +63,9 @@ def study_data(sweep: Sweep, run: Run) -> tuple[list[Comparison], dict[str, Any]
     if sweep.people:
         work.insert(0, partial(study_directions, sweep, data))  # the longest first: the work ends evenly
     work.append(partial(study_losses, sweep, data))
-    found = side_by_side(work, run) if run.scale == "small" else [part(run) for part in work]
-    directions, losses = found.pop(0) if sweep.people else None, found.pop()
-    outcomes = dict(zip(sweep.cells, found, strict=True))
+    results = side_by_side(work, run) if run.scale == "small" else [part(run) for part in work]
+    directions, losses = results.pop(0) if sweep.people else None, results.pop()
+    outcomes = dict(zip(sweep.cells, results, strict=True))
     return [*rows_of(sweep, outcomes, directions), *loss_rows(losses)], charts(sweep, outcomes, directions)
 
 

@@ -54,8 +54,8 @@ class StageBatches:
 
     def step_rdp(self, rule: Rule, order: int) -> np.ndarray:
         """Return both directions [2, point] of Theorem 3.6: (with‖without), (without‖with)."""
-        found = [self._point_rdp(rule, order, point) for point in range(len(self.own))]
-        return np.array(found).T
+        by_point = [self._point_rdp(rule, order, point) for point in range(len(self.own))]
+        return np.array(by_point).T
 
     def rdp_by_order(self, rule: Rule, orders: Sequence[int], points: int) -> np.ndarray:
         """Return the larger direction of Theorem 3.6 [order, point] for the first points, at orders as high as 64.
@@ -63,15 +63,15 @@ class StageBatches:
         All sampled batches are used, tuples of them drawn afresh and by how many have the point (`sampled_step_rdp`).
         """
         everything = np.arange(len(self.sizes))
-        found = []
+        by_point = []
         for point in range(min(points, len(self.own))):
             *sums, gradient = _coordinates(self._gram(everything, point))
             without = self._updates(rule, np.array(sums), self.sizes)
             drawn = self._updates(rule, np.array(sums) + gradient, self.sizes + 1)
             noise, q = self.noise_scale(rule), self.sampling_probability
             both = ss.per_instance.sampled_step_rdp(without, drawn, noise, q, orders, references=REFERENCES, seed=point)
-            found.append(both.max(0))
-        return np.array(found).T
+            by_point.append(both.max(0))
+        return np.array(by_point).T
 
     def step_epsilon(self, rule: Rule) -> np.ndarray:
         """Return Corollary 3.1 [point] at δ, over the batches that a point may be added to."""
@@ -129,14 +129,14 @@ def stage_batches(sweep: Sweep, cell: Cell, data: ss.Dataset, ensemble: Any) -> 
     count = max(sweep.batches, ORDERS[-1] + 2 * REFERENCES) if cell == sweep.main else sweep.batches
     index, sizes = _padded_batches(len(labels), q, count, poisson_capacity(cell.batch_size, len(labels)))
     points = data.test.features.astype(np.float32), data.test.labels.astype(np.float32)
-    found = {}
+    by_stage = {}
     for stage, weights in zip(STAGES, _stage_weights(network, ensemble), strict=True):
         products = _products(network, weights, rows, labels, index, sizes, *points)
-        among, between, own = (np.asarray(one, float) / CLIPPING_NORM**2 for one in products)
-        found[stage] = StageBatches(
+        among, between, own = (np.asarray(product, float) / CLIPPING_NORM**2 for product in products)
+        by_stage[stage] = StageBatches(
             sizes, among, between, own, mechanism.noise_multiplier, q, cell.batch_size, sweep.tuple_batches
         )
-    return found
+    return by_stage
 
 
 def _padded_batches(examples: int, q: float, count: int, capacity: int) -> tuple[np.ndarray, np.ndarray]:
@@ -195,11 +195,11 @@ def _clipped_total(
     present = (jnp.arange(len(places)) < size).astype(rows.dtype)
     width = min(PART, len(places))
     room = -len(places) % width
-    parts = [jnp.pad(one, (0, room)).reshape(-1, width) for one in (places, present)]
+    parts = [jnp.pad(padded, (0, room)).reshape(-1, width) for padded in (places, present)]
 
     def add(total: Parameters, part: Sequence[jax.Array]) -> tuple[Parameters, None]:
-        here, weights = part
-        more = clipped_sum(network, parameters, rows[here], labels[here], weights, CLIPPING_NORM)
+        chosen, weights = part
+        more = clipped_sum(network, parameters, rows[chosen], labels[chosen], weights, CLIPPING_NORM)
         return jax.tree.map(jnp.add, total, more), None
 
     return jax.lax.scan(add, jax.tree.map(jnp.zeros_like, parameters), parts)[0]
@@ -207,8 +207,8 @@ def _clipped_total(
 
 def in_parts(function: Any, arrays: tuple[jax.Array, ...]) -> jax.Array:
     """Return a function of rows [row, ...] → [row], evaluated on a part of the rows at a time."""
-    found: jax.Array = jax.lax.map(lambda one: function(*(array[None] for array in one))[0], arrays, batch_size=PART)
-    return found
+    mapped: jax.Array = jax.lax.map(lambda row: function(*(array[None] for array in row))[0], arrays, batch_size=PART)
+    return mapped
 
 
 def _coordinates(gram: np.ndarray) -> np.ndarray:

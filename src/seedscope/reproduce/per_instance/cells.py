@@ -65,8 +65,8 @@ class CellOutcome:
 
     def contributions_by_run(self) -> np.ndarray:
         """Return each run's own contributions [run, point, epoch] over the data-independent step's."""
-        each = [contribution_shares(self.training, self.norms[run : run + 1], self.steps) for run in range(self.runs)]
-        return np.stack(each)
+        by_run = [contribution_shares(self.training, self.norms[run : run + 1], self.steps) for run in range(self.runs)]
+        return np.stack(by_run)
 
     @property
     def steps(self) -> np.ndarray:

@@ -26,11 +26,13 @@ DECADES = alt.Axis(values=[10.0**k for k in range(-8, 4)], format="~e", labelOve
 def charts(sweep: Sweep, outcomes: Mapping[Cell, CellOutcome], directions: Directions | None) -> dict[str, Any]:
     """Return the charts of one data set by file name."""
     main = outcomes[sweep.main]
-    same = [one for one in outcomes.values() if one.cell.model == main.cell.model]
-    by_epsilon = sorted((one for one in same if one.cell.batch_size == main.cell.batch_size), key=_epsilon)
-    by_batch = sorted((one for one in same if one.cell.epsilon == main.cell.epsilon), key=_batch_size)
+    same = [outcome for outcome in outcomes.values() if outcome.cell.model == main.cell.model]
+    by_epsilon = sorted((outcome for outcome in same if outcome.cell.batch_size == main.cell.batch_size), key=_epsilon)
+    by_batch = sorted((outcome for outcome in same if outcome.cell.epsilon == main.cell.epsilon), key=_batch_size)
     by_model = [
-        one for one in outcomes.values() if (_epsilon(one), _batch_size(one)) == (_epsilon(main), _batch_size(main))
+        outcome
+        for outcome in outcomes.values()
+        if (_epsilon(outcome), _batch_size(outcome)) == (_epsilon(main), _batch_size(main))
     ]
     drawn = {
         "figure-1-contributions": contribution_chart(by_epsilon, directions),
@@ -62,9 +64,9 @@ def contribution_chart(outcomes: Sequence[CellOutcome], directions: Directions |
     panels = []
     for title, reduce in ways.items():
         rows = [
-            {"epoch": float(epoch), "value": max(float(value), FLOOR), "by": f"ε = {one.cell.epsilon:g}"}
-            for one in outcomes
-            for epoch, value in zip(one.epochs, reduce(one.contributions), strict=False)
+            {"epoch": float(epoch), "value": max(float(value), FLOOR), "by": f"ε = {outcome.cell.epsilon:g}"}
+            for outcome in outcomes
+            for epoch, value in zip(outcome.epochs, reduce(outcome.contributions), strict=False)
         ]
         panels.append(_lines(rows, title, CONTRIBUTION, log=title != "mean over points"))
     if directions is not None:
@@ -81,7 +83,7 @@ def contribution_chart(outcomes: Sequence[CellOutcome], directions: Directions |
 def tail_chart(main: CellOutcome, outcomes: Sequence[CellOutcome]) -> alt.ConcatChart:
     """Return the distribution of steps over points, by stage and by batch size (Figures 2, 14, 15)."""
     by_stage = {stage: main.shares(stage).ravel() for stage in STAGES}
-    by_batch = {f"batch {one.cell.batch_size}": one.shares("final").ravel() for one in outcomes}
+    by_batch = {f"batch {outcome.cell.batch_size}": outcome.shares("final").ravel() for outcome in outcomes}
     panels = [
         _distribution(by_stage, "by stage", STAGE_COLOURS),
         _distribution(by_batch, "by batch size, at the end"),
@@ -92,19 +94,19 @@ def tail_chart(main: CellOutcome, outcomes: Sequence[CellOutcome]) -> alt.Concat
 
 def correctness_chart(outcomes: Sequence[CellOutcome]) -> alt.ConcatChart:
     """Return steps of correct and incorrect points at each stage, a panel for each network (Figures 3, 22)."""
-    return alt.concat(*(_correctness_panel(one) for one in outcomes), columns=3)
+    return alt.concat(*(_correctness_panel(outcome) for outcome in outcomes), columns=3)
 
 
 def mean_rule_chart(main: CellOutcome, outcomes: Sequence[CellOutcome]) -> alt.ConcatChart:
     """Return Theorem 3.6 for the mean rule: both directions by stage, and by batch size (Figures 4, 25, 34)."""
-    found = {stage: main.batches[stage].step_rdp("mean", ORDER) / main.baseline() for stage in STAGES}
+    shares = {stage: main.batches[stage].step_rdp("mean", ORDER) / main.baseline() for stage in STAGES}
     panels = [
-        _distribution({stage: found[stage][side] for stage in STAGES}, title, STAGE_COLOURS)
+        _distribution({stage: shares[stage][side] for stage in STAGES}, title, STAGE_COLOURS)
         for side, title in enumerate(("trained with against without", "without against with"))
     ]
     by_batch = {
-        f"batch {one.cell.batch_size}": one.batches["final"].step_rdp("mean", ORDER).max(0) / one.baseline()
-        for one in outcomes
+        f"batch {outcome.cell.batch_size}": outcome.batches["final"].step_rdp("mean", ORDER).max(0) / outcome.baseline()
+        for outcome in outcomes
     }
     panels.append(_distribution(by_batch, "by batch size, at the end"))
     panel: alt.ConcatChart = alt.concat(*panels).resolve_scale(color="independent")
@@ -113,9 +115,9 @@ def mean_rule_chart(main: CellOutcome, outcomes: Sequence[CellOutcome]) -> alt.C
 
 def confidence_chart(main: CellOutcome) -> alt.LayerChart:
     """Return the contributions of some points with 95 % intervals over runs (Figure 5)."""
-    each = main.contributions_by_run()[:, :POINTS]
-    mean = each.mean(0)
-    half = np.nan_to_num(student_half_width(each))
+    by_run = main.contributions_by_run()[:, :POINTS]
+    mean = by_run.mean(0)
+    half = np.nan_to_num(student_half_width(by_run))
     rows = [
         {
             "epoch": float(main.epochs[epoch]), "point": str(point), "value": float(mean[point, epoch]),
@@ -136,13 +138,17 @@ def corollary_chart(outcomes: Sequence[CellOutcome]) -> alt.ConcatChart:
     panels = []
     for rule in ("mean", "sum"):
         rows = [
-            {"batch": one.cell.batch_size, "by": stage, "value": float(np.median(batches.step_epsilon(rule)))}
-            for one in outcomes
-            for stage, batches in one.batches.items()
+            {"batch": outcome.cell.batch_size, "by": stage, "value": float(np.median(batches.step_epsilon(rule)))}
+            for outcome in outcomes
+            for stage, batches in outcome.batches.items()
         ]
         rows += [
-            {"batch": one.cell.batch_size, "by": "data-independent", "value": one.batches["final"].step_epsilon_worst()}
-            for one in outcomes
+            {
+                "batch": outcome.cell.batch_size,
+                "by": "data-independent",
+                "value": outcome.batches["final"].step_epsilon_worst(),
+            }
+            for outcome in outcomes
         ]
         colour = alt.Color(
             "by:N", title=None, scale=alt.Scale(domain=[*STAGES, "data-independent"], range=[*STAGE_COLOURS, BASELINE])
@@ -167,8 +173,8 @@ def order_chart(main: CellOutcome, outcomes: Sequence[CellOutcome]) -> alt.Conca
         for stage in STAGES
     ]
     by_epsilon = [
-        {"at": one.cell.epsilon, "by": stage, "value": float(one.shares(stage).mean())}
-        for one in outcomes
+        {"at": outcome.cell.epsilon, "by": stage, "value": float(outcome.shares(stage).mean())}
+        for outcome in outcomes
         for stage in STAGES
     ]
     panels = [_by_stage(by_order, "Rényi order α"), _by_stage(by_epsilon, "ε of training")]
@@ -178,7 +184,7 @@ def order_chart(main: CellOutcome, outcomes: Sequence[CellOutcome]) -> alt.Conca
 def _lines(rows: Sequence[Row], title: str, y_title: str, log: bool = False) -> alt.LayerChart:
     """Return curves over epochs with the baseline."""
     scale, axis = (alt.Scale(type="log"), DECADES) if log else (alt.Scale(zero=True), alt.Axis())
-    order = list(dict.fromkeys(one["by"] for one in rows))
+    order = list(dict.fromkeys(row["by"] for row in rows))
     curves = (
         alt.Chart(alt.InlineData(values=rows), title=title, width=WIDTH, height=HEIGHT)
         .mark_line(point=alt.OverlayMarkDef(size=15))

@@ -51,25 +51,25 @@ def study_losses(sweep: Sweep, data: ss.Dataset, run: Run) -> Losses:
             grid=ss.Grid(runs, init="fixed"), records=records, store=run.store(f"{sweep.data}-{cell.name}-losses"),
             jobs=run.jobs, progress=move,
         )  # fmt: skip
-    found = ss.privacy_loss.everybody(ensemble) if runs >= LEAST_RUNS else everybody_redrawn(ensemble)
+    losses = ss.privacy_loss.everybody(ensemble) if runs >= LEAST_RUNS else everybody_redrawn(ensemble)
     holder = default_holder(training_of(ensemble).steps)
     composed = per_instance_privacy(ensemble, orders=RUN_ORDERS, holder=holder)
     curve = claimed_curve(ensemble)
-    assert isinstance(found, SampledLoss)
+    assert isinstance(losses, SampledLoss)
     assert curve is not None  # the noise is calibrated to an ε
     setting = f"{cell.model}, ε={cell.epsilon:g}, {runs} runs, {watched} people"
-    return Losses(sweep.data, setting, found, composed, float(curve.advantage))
+    return Losses(sweep.data, setting, losses, composed, float(curve.advantage))
 
 
-def loss_rows(found: Losses) -> Iterator[Comparison]:
+def loss_rows(losses: Losses) -> Iterator[Comparison]:
     """Yield which share of people is far below the guarantee in advantage by either way, and the extremes' sides."""
-    loss, limit = found.loss, found.guarantee / 10
+    loss, limit = losses.loss, losses.guarantee / 10
     share, way = loss.share_below(limit), "sampled" if loss.kind == "statistical" else "redrawn"
-    composed = found.composed.membership_advantage()
+    composed = losses.composed.membership_advantage()
     quantity = "share of people 10× below the guarantee in advantage"
     note = f"{loss.kind}; the attacker {loss.attacker}"
     numbers = {
-        "advantage that the guarantee allows": found.guarantee,
+        "advantage that the guarantee allows": losses.guarantee,
         f"{quantity}, {way} loss": share.value,
         f"{quantity}, at least": _known(share.lower),
         f"{quantity}, at most": _known(share.upper),
@@ -81,7 +81,7 @@ def loss_rows(found: Losses) -> Iterator[Comparison]:
         "largest advantage, at most": _known(loss.largest.upper),
     }
     for name, value in numbers.items():
-        yield Comparison(PLACE, found.data, found.setting, name, value, note=note)
+        yield Comparison(PLACE, losses.data, losses.setting, name, value, note=note)
 
 
 def _known(end: float | None) -> float:

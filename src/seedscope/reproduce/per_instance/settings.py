@@ -73,10 +73,10 @@ class Sweep:
     @property
     def cells(self) -> list[Cell]:
         """Every cell once, the main one first."""
-        others = [replace(self.main, epsilon=one) for one in self.epsilons]
-        others += [replace(self.main, batch_size=one) for one in self.batch_sizes]
-        others += [replace(self.main, model=one) for one in self.models]
-        return list(dict.fromkeys([self.main, *others]))
+        varied = [replace(self.main, epsilon=epsilon) for epsilon in self.epsilons]
+        varied += [replace(self.main, batch_size=batch_size) for batch_size in self.batch_sizes]
+        varied += [replace(self.main, model=model) for model in self.models]
+        return list(dict.fromkeys([self.main, *varied]))
 
     def load(self) -> ss.Dataset:
         """Return the data: the first training rows, and the followed points as test part, of which one is spare."""

@@ -28,17 +28,17 @@ SLACK = 1.5  # how much faster than the baseline steps may grow with the order
 def rows_of(sweep: Sweep, outcomes: Outcomes, directions: Directions | None) -> list[Comparison]:
     """Return the comparisons of one data set, in the order of the paper's figures."""
     by_epsilon = [
-        outcomes[one]
-        for one in sweep.cells
-        if one.batch_size == sweep.main.batch_size and one.model == sweep.main.model
+        outcomes[cell]
+        for cell in sweep.cells
+        if cell.batch_size == sweep.main.batch_size and cell.model == sweep.main.model
     ]
     by_batch = [
-        outcomes[one] for one in sweep.cells if one.epsilon == sweep.main.epsilon and one.model == sweep.main.model
+        outcomes[cell] for cell in sweep.cells if cell.epsilon == sweep.main.epsilon and cell.model == sweep.main.model
     ]
     by_model = [
-        outcomes[one]
-        for one in sweep.cells
-        if one.epsilon == sweep.main.epsilon and one.batch_size == sweep.main.batch_size
+        outcomes[cell]
+        for cell in sweep.cells
+        if cell.epsilon == sweep.main.epsilon and cell.batch_size == sweep.main.batch_size
     ]
     main = outcomes[sweep.main]
     return [
@@ -62,7 +62,7 @@ def rows_of(sweep: Sweep, outcomes: Outcomes, directions: Directions | None) -> 
 
 def in_order(outcomes: Sequence[CellOutcome]) -> list[CellOutcome]:
     """Return the outcomes by ε and batch size."""
-    return sorted(outcomes, key=lambda one: (one.cell.epsilon, one.cell.batch_size))
+    return sorted(outcomes, key=lambda outcome: (outcome.cell.epsilon, outcome.cell.batch_size))
 
 
 def headline_rows(main: CellOutcome) -> Iterator[Comparison]:
@@ -97,33 +97,35 @@ def headline_rows(main: CellOutcome) -> Iterator[Comparison]:
 
 def contribution_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
     """Yield what each ε's runs contribute step by step (Figure 1)."""
-    for one in outcomes:
-        setting = f"{one.cell.model}, ε={one.cell.epsilon:g}"
-        mean, low = one.contributions.mean(0), np.quantile(one.contributions, 0.1, axis=0)
+    for outcome in outcomes:
+        setting = f"{outcome.cell.model}, ε={outcome.cell.epsilon:g}"
+        mean, low = outcome.contributions.mean(0), np.quantile(outcome.contributions, 0.1, axis=0)
         below = np.flatnonzero(mean < 1)
-        yield row("GLA Figure 1", one, setting, "test accuracy of the followed points", one.accuracy)
-        yield row("GLA Figure 1", one, setting, "mean contribution, first epoch over baseline", mean[0])
-        yield row("GLA Figure 1", one, setting, "mean contribution, last epoch over baseline", mean[-1])
-        yield row("GLA Figure 1", one, setting, "10th percentile, last epoch over baseline", low[-1])
-        yield row("GLA Figure 1", one, setting, f"mean falls below the baseline {YES}", float(len(below) > 0))
-        first = one.epochs[below[0]] if len(below) else np.nan
-        yield row("GLA Figure 1", one, setting, "epoch from which the mean is below the baseline", first)
-        yield row("GLA Figure 1", one, setting, "baseline ε", float(one.privacy.epsilon_baseline))
-        yield row("GLA Figure 1", one, setting, "median ε of the whole run", float(np.median(one.privacy.epsilon)))
-        lowest = float(np.quantile(one.privacy.epsilon, 0.1))
-        yield row("GLA Figure 1", one, setting, "10th percentile of ε of the whole run", lowest)
+        yield row("GLA Figure 1", outcome, setting, "test accuracy of the followed points", outcome.accuracy)
+        yield row("GLA Figure 1", outcome, setting, "mean contribution, first epoch over baseline", mean[0])
+        yield row("GLA Figure 1", outcome, setting, "mean contribution, last epoch over baseline", mean[-1])
+        yield row("GLA Figure 1", outcome, setting, "10th percentile, last epoch over baseline", low[-1])
+        yield row("GLA Figure 1", outcome, setting, f"mean falls below the baseline {YES}", float(len(below) > 0))
+        first = outcome.epochs[below[0]] if len(below) else np.nan
+        yield row("GLA Figure 1", outcome, setting, "epoch from which the mean is below the baseline", first)
+        yield row("GLA Figure 1", outcome, setting, "baseline ε", float(outcome.privacy.epsilon_baseline))
+        yield row(
+            "GLA Figure 1", outcome, setting, "median ε of the whole run", float(np.median(outcome.privacy.epsilon))
+        )
+        lowest = float(np.quantile(outcome.privacy.epsilon, 0.1))
+        yield row("GLA Figure 1", outcome, setting, "10th percentile of ε of the whole run", lowest)
 
 
-def direction_rows(found: Directions) -> Iterator[Comparison]:
+def direction_rows(directions: Directions) -> Iterator[Comparison]:
     """Yield both directions for people in the training data (Figures 1c and 24)."""
-    for name, values in (("with", found.trained_with), ("without", found.trained_without)):
+    for name, values in (("with", directions.trained_with), ("without", directions.trained_without)):
         quantity = f"runs {name} the person: mean contribution, last epoch over baseline"
         yield Comparison(
-            "GLA Figures 1c, 24", found.data, f"{len(values)} people", quantity, float(values[:, -1].mean())
+            "GLA Figures 1c, 24", directions.data, f"{len(values)} people", quantity, float(values[:, -1].mean())
         )
-    both = found.trained_with[:, -1].mean() < 1 > found.trained_without[:, -1].mean()
+    both = directions.trained_with[:, -1].mean() < 1 > directions.trained_without[:, -1].mean()
     yield with_paper(
-        "GLA Figures 1c, 24", found.data, "both", f"both directions end below the baseline {YES}", float(both)
+        "GLA Figures 1c, 24", directions.data, "both", f"both directions end below the baseline {YES}", float(both)
     )
 
 
@@ -145,39 +147,43 @@ def tail_rows(main: CellOutcome) -> Iterator[Comparison]:
 
 def correctness_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
     """Yield steps of correctly against incorrectly classified points, by network (Figures 3 and 22)."""
-    for one in outcomes:
+    for outcome in outcomes:
         for stage in STAGES[1:]:
-            shares, right = one.shares(stage), one.right(stage)
-            setting = f"{one.cell.model}, {stage}"
+            shares, right = outcome.shares(stage), outcome.right(stage)
+            setting = f"{outcome.cell.model}, {stage}"
             for name, chosen in (("correct", right), ("incorrect", ~right)):
                 value = float(np.median(shares[chosen])) if chosen.any() else np.nan
-                yield row("GLA Figures 3, 22", one, setting, f"median step over baseline, {name} points", value)
+                yield row("GLA Figures 3, 22", outcome, setting, f"median step over baseline, {name} points", value)
         better = np.mean(shares[right]) < np.mean(shares[~right]) if right.any() and not right.all() else np.nan
         quantity = f"correct points are better protected at the end {YES}"
-        yield row("GLA Figures 3, 22", one, one.cell.model, quantity, float(better))
+        yield row("GLA Figures 3, 22", outcome, outcome.cell.model, quantity, float(better))
         tenth = float(np.median(shares[right]) <= 0.1) if right.any() else np.nan
-        yield row("GLA Figures 3, 22", one, one.cell.model, f"median correct point 10× below at the end {YES}", tenth)
+        yield row(
+            "GLA Figures 3, 22", outcome, outcome.cell.model, f"median correct point 10× below at the end {YES}", tenth
+        )
 
 
 def mean_rule_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
     """Yield Theorem 3.6 for the mean and the sum rule by batch size, both directions (Figures 4, 25–35)."""
     place, finals = "GLA Figures 4, 25–35", []
-    for one in outcomes:
+    for outcome in outcomes:
         for stage in STAGES:
-            setting = f"batch {one.cell.batch_size}, {stage}"
-            both = one.batches[stage].step_rdp("mean", ORDER) / one.baseline()
+            setting = f"batch {outcome.cell.batch_size}, {stage}"
+            both = outcome.batches[stage].step_rdp("mean", ORDER) / outcome.baseline()
             for name, values in zip(("with‖without", "without‖with"), both, strict=True):
                 yield row(
                     place,
-                    one,
+                    outcome,
                     setting,
                     f"mean rule, median step over baseline, {name}",
                     np.median(values),
                     stage != "final",
                 )
         finals.append(float(np.median(both.max(0))))
-        summed = np.median(one.batches["final"].step_rdp("sum", ORDER).max(0)) / one.baseline()
-        yield row(place, one, f"batch {one.cell.batch_size}, final", "sum rule, median step over baseline", summed)
+        summed = np.median(outcome.batches["final"].step_rdp("sum", ORDER).max(0)) / outcome.baseline()
+        yield row(
+            place, outcome, f"batch {outcome.cell.batch_size}, final", "sum rule, median step over baseline", summed
+        )
     better = float(finals[-1] < finals[0]) if len(finals) > 1 else np.nan
     yield row(place, outcomes[0], "trend", f"mean rule: larger batches protect better {YES}", better)
     yield row(place, outcomes[0], "trend", f"mean rule: below the baseline at the end {YES}", float(max(finals) < 1))
@@ -196,12 +202,12 @@ def order_rule_rows(main: CellOutcome, points: int) -> Iterator[Comparison]:
 
 def epsilon_rule_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
     """Yield Theorem 3.6 by the ε of training for both rules (Figure 33)."""
-    for one in outcomes:
+    for outcome in outcomes:
         for stage in STAGES:
             for rule in ("mean", "sum"):
-                value = np.median(one.batches[stage].step_rdp(rule, ORDER).max(0))
-                setting = f"ε={one.cell.epsilon:g}, {stage}"
-                yield row("GLA Figure 33", one, setting, f"{rule} rule, median step", value, stage != "final")
+                value = np.median(outcome.batches[stage].step_rdp(rule, ORDER).max(0))
+                setting = f"ε={outcome.cell.epsilon:g}, {stage}"
+                yield row("GLA Figure 33", outcome, setting, f"{rule} rule, median step", value, stage != "final")
     quantity = f"mean rule: final steps grow slower with ε than the baseline {YES}"
     yield row("GLA Figure 33", outcomes[0], "trend", quantity, _slower_than_baseline(outcomes))
 
@@ -211,69 +217,71 @@ def _slower_than_baseline(outcomes: Sequence[CellOutcome]) -> float:
     if len(outcomes) < 2:
         return np.nan
     ends = outcomes[0], outcomes[-1]
-    first, last = (float(np.median(one.batches["final"].step_rdp("mean", ORDER).max(0))) for one in ends)
+    first, last = (float(np.median(outcome.batches["final"].step_rdp("mean", ORDER).max(0))) for outcome in ends)
     return float(last / first < ends[1].baseline() / ends[0].baseline())
 
 
 def corollary_correctness_rows(place: str, outcomes: Sequence[CellOutcome], by: str) -> Iterator[Comparison]:
     """Yield Corollary 3.1 of correct and incorrect points for both rules, by ε (Figure 10) or network (Figure 12)."""
-    for one in outcomes:
+    for outcome in outcomes:
         for stage in STAGES[1:]:
-            right, batches = one.right(stage)[0], one.batches[stage]
+            right, batches = outcome.right(stage)[0], outcome.batches[stage]
             for rule in ("mean", "sum"):
                 shares = batches.step_epsilon(rule) / batches.step_epsilon_worst()
                 for name, chosen in (("correct", right), ("incorrect", ~right)):
                     value = float(np.median(shares[chosen])) if chosen.any() else np.nan
                     quantity = f"{rule} rule, median (ε, δ) step over baseline, {name} points"
-                    setting = f"{getattr(one.cell, by)}, {stage}"
-                    yield row(place, one, setting, quantity, value, stage != "final" or rule == "sum")
+                    setting = f"{getattr(outcome.cell, by)}, {stage}"
+                    yield row(place, outcome, setting, quantity, value, stage != "final" or rule == "sum")
 
 
 def confidence_rows(main: CellOutcome) -> Iterator[Comparison]:
     """Yield how sure the contributions are over runs (Figure 5)."""
-    each = main.contributions_by_run()
-    half = student_half_width(each)
+    by_run = main.contributions_by_run()
+    half = student_half_width(by_run)
     quantity = "median half-width of a contribution's 95 % interval over baseline, last epoch"
-    yield row("GLA Figure 5", main, f"{len(each)} runs", quantity, np.median(half[:, -1]))
+    yield row("GLA Figure 5", main, f"{len(by_run)} runs", quantity, np.median(half[:, -1]))
 
 
 def corollary_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
     """Yield Corollary 3.1 over its data-independent counterpart, by rule and batch size (Figures 6–13)."""
-    found: dict[str, list[float]] = {"mean": [], "sum": []}
-    for one in outcomes:
-        for rule, values in found.items():
-            batches = one.batches["final"]
+    by_rule: dict[str, list[float]] = {"mean": [], "sum": []}
+    for outcome in outcomes:
+        for rule, values in by_rule.items():
+            batches = outcome.batches["final"]
             value = float(np.median(batches.step_epsilon(rule)) / batches.step_epsilon_worst())  # type: ignore[arg-type]
             values.append(value)
-            setting = f"batch {one.cell.batch_size}, final"
-            yield row("GLA Figures 6–13", one, setting, f"{rule} rule, median (ε, δ) step over baseline", value)
+            setting = f"batch {outcome.cell.batch_size}, final"
+            yield row("GLA Figures 6–13", outcome, setting, f"{rule} rule, median (ε, δ) step over baseline", value)
     yield row(
         "GLA Figures 6–13",
         outcomes[0],
         "trend",
         f"both rules below the baseline at the end {YES}",
-        float(max(map(max, found.values())) < 1),
+        float(max(map(max, by_rule.values())) < 1),
     )
     yield row(
         "GLA Figures 6–13",
         outcomes[0],
         "trend",
         f"mean rule: larger batches protect better {YES}",
-        float(found["mean"][-1] < found["mean"][0]) if len(outcomes) > 1 else np.nan,
+        float(by_rule["mean"][-1] < by_rule["mean"][0]) if len(outcomes) > 1 else np.nan,
     )
 
 
 def batch_size_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
     """Yield the sum rule's steps by batch size, absolute and over the baseline (Figures 14, 15)."""
-    for one in outcomes:
-        setting = f"batch {one.cell.batch_size}, final"
-        yield row("GLA Figures 14, 15", one, setting, "test accuracy of the followed points", one.accuracy)
-        shares = one.shares("final")
-        yield row("GLA Figures 14, 15", one, setting, "median step over baseline", np.median(shares))
-        yield row("GLA Figures 14, 15", one, setting, "mean step", shares.mean() * one.baseline())
-        yield row("GLA Figures 14, 15", one, setting, "baseline step", one.baseline())
+    for outcome in outcomes:
+        setting = f"batch {outcome.cell.batch_size}, final"
+        yield row("GLA Figures 14, 15", outcome, setting, "test accuracy of the followed points", outcome.accuracy)
+        shares = outcome.shares("final")
+        yield row("GLA Figures 14, 15", outcome, setting, "median step over baseline", np.median(shares))
+        yield row("GLA Figures 14, 15", outcome, setting, "mean step", shares.mean() * outcome.baseline())
+        yield row("GLA Figures 14, 15", outcome, setting, "baseline step", outcome.baseline())
     quantity = f"the baseline rises with the batch size {YES}"
-    yield row("GLA Figures 14, 15", outcomes[0], "trend", quantity, _rises([one.baseline() for one in outcomes]))
+    yield row(
+        "GLA Figures 14, 15", outcomes[0], "trend", quantity, _rises([outcome.baseline() for outcome in outcomes])
+    )
 
 
 def order_rows(main: CellOutcome) -> Iterator[Comparison]:
@@ -294,14 +302,19 @@ def order_rows(main: CellOutcome) -> Iterator[Comparison]:
 
 def epsilon_rows(outcomes: Sequence[CellOutcome]) -> Iterator[Comparison]:
     """Yield mean steps by the ε of training (Figures 20, 21)."""
-    for one in outcomes:
+    for outcome in outcomes:
         for stage in STAGES:
-            setting = f"ε={one.cell.epsilon:g}, {stage}"
+            setting = f"ε={outcome.cell.epsilon:g}, {stage}"
             yield row(
-                "GLA Figures 20, 21", one, setting, "mean step over baseline", one.shares(stage).mean(), detail=True
+                "GLA Figures 20, 21",
+                outcome,
+                setting,
+                "mean step over baseline",
+                outcome.shares(stage).mean(),
+                detail=True,
             )
     if len(outcomes) > 1:
-        growth = [one.shares("final").mean() * one.baseline() for one in (outcomes[0], outcomes[-1])]
+        growth = [outcome.shares("final").mean() * outcome.baseline() for outcome in (outcomes[0], outcomes[-1])]
         baseline = outcomes[-1].baseline() / outcomes[0].baseline()
         quantity = f"final steps grow slower with ε than the baseline {YES}"
         yield row("GLA Figures 20, 21", outcomes[0], "trend", quantity, float(growth[1] / growth[0] < baseline))

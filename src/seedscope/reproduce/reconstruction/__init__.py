@@ -68,7 +68,7 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
         start = time.perf_counter()
         parts.append(part())
         seconds[name] = time.perf_counter() - start
-    comparisons = tuple(one for part in parts for one in part.comparisons)
+    comparisons = tuple(comparison for part in parts for comparison in part.comparisons)
     charts = {name: chart for part in parts for name, chart in part.charts.items()}
     return Study("reconstruction", scale, comparisons, charts, seconds)
 
@@ -108,7 +108,7 @@ def study_trade_off(scale: str, out: Path, jobs: int | None, quiet: bool) -> Par
     """Return Figure 5: accuracy against bounds over a grid of settings."""
     outcomes = list(network_outcomes(SWEEPS["mnist", scale], out, jobs, quiet))
     best = perfect_privacy(outcomes, SHORT if scale == "small" else "")
-    rows = [*best, *(row for one in outcomes for row in network_rows("BR Figure 5", one))]
+    rows = [*best, *(row for outcome in outcomes for row in network_rows("BR Figure 5", outcome))]
     return Part(tuple(rows), {"figure-5-trade-off": network_figures.trade_off_chart(outcomes)})
 
 
@@ -122,13 +122,13 @@ def study_samples(scale: str, out: Path, jobs: int | None, quiet: bool) -> Part:
 
 def perfect_privacy(outcomes: Sequence[NetworkOutcome], note: str) -> list[Comparison]:
     """Return the best test accuracy among settings whose bound is at least 1, for each bound."""
-    found = []
+    rows = []
     for name in outcomes[0].bounds:
-        best = max((one.accuracy for one in outcomes if one.bounds[name] >= 1), default=float("nan"))
+        best = max((outcome.accuracy for outcome in outcomes if outcome.bounds[name] >= 1), default=float("nan"))
         quantity = f"best accuracy % with a bound of at least 1: {name}"
         paper = PUBLISHED.get(("BR Figure 5", "grid", quantity))
-        found.append(Comparison("BR Figure 5", outcomes[0].data, "grid", quantity, best, paper, note))
-    return found
+        rows.append(Comparison("BR Figure 5", outcomes[0].data, "grid", quantity, best, paper, note))
+    return rows
 
 
 def network_rows(place: str, outcome: NetworkOutcome) -> list[Comparison]:

@@ -92,7 +92,7 @@ def _scatter(bound: np.ndarray, errors: np.ndarray, name: str) -> alt.LayerChart
             ),
         )
     )
-    ends = alt.InlineData(values=[{"bound": one, "error": one} for one in EXTENT])
+    ends = alt.InlineData(values=[{"bound": end, "error": end} for end in EXTENT])
     diagonal = alt.Chart(ends).mark_line(color="black").encode(x="bound:Q", y="error:Q")
     private = alt.Chart(alt.InlineData(values=[{"bound": 1.0}])).mark_rule(strokeDash=[2, 2]).encode(x="bound:Q")
     drawn: alt.LayerChart = points + diagonal + private

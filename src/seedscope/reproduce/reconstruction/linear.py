@@ -57,17 +57,19 @@ class LinearOutcome:
 
 def linear_outcome(trials: int, seed: int = 0) -> LinearOutcome:
     """Return the leakage of all 12,665 records and the attack on them in this many trials."""
-    one, draw = digits(), np.random.default_rng(seed)
-    arguments = (one.features, one.labels, one.weights, L2)
+    problem, draw = digits(), np.random.default_rng(seed)
+    arguments = (problem.features, problem.labels, problem.weights, L2)
     dfil = ss.reconstruction.logistic_dfil(*arguments, NOISE)
     attack = ss.reconstruction.attack_errors(*arguments, ATTACKED_NOISE, trials, draw, box=(0.0, 1.0))
     order = np.argsort(-dfil)
     most, least = order[:SHOWN], order[: -SHOWN - 1 : -1]
-    released = one.weights + ATTACKED_NOISE * draw.normal(size=one.weights.shape)
-    guesses = ss.reconstruction.attack_reconstructions(one.features, one.labels, released, L2, np.append(most, least))
+    released = problem.weights + ATTACKED_NOISE * draw.normal(size=problem.weights.shape)
+    guesses = ss.reconstruction.attack_reconstructions(
+        problem.features, problem.labels, released, L2, np.append(most, least)
+    )
     # σ only scales the information, so one pass serves both noises.
     attacked = dfil * (NOISE / ATTACKED_NOISE) ** 2
-    return LinearOutcome(one, dfil, attacked, attack, most, least, guesses, mean_test_accuracy(one, draw))
+    return LinearOutcome(problem, dfil, attacked, attack, most, least, guesses, mean_test_accuracy(problem, draw))
 
 
 def digits() -> Digits:
@@ -79,8 +81,8 @@ def digits() -> Digits:
     return Digits(features, train.labels, test_features, test.labels, weights)
 
 
-def mean_test_accuracy(one: Digits, draw: np.random.Generator) -> float:
+def mean_test_accuracy(problem: Digits, draw: np.random.Generator) -> float:
     """Return the mean test accuracy of noisy models, in percent."""
-    weights = one.weights + NOISE * draw.normal(size=(MODELS, len(one.weights)))
-    decisions = weights[:, :-1] @ one.test_features.T + weights[:, -1:] > 0
-    return 100 * float((decisions == one.test_labels).mean())
+    weights = problem.weights + NOISE * draw.normal(size=(MODELS, len(problem.weights)))
+    decisions = weights[:, :-1] @ problem.test_features.T + weights[:, -1:] > 0
+    return 100 * float((decisions == problem.test_labels).mean())

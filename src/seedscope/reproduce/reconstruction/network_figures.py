@@ -23,9 +23,9 @@ def trade_off_chart(outcomes: Sequence[NetworkOutcome]) -> alt.LayerChart:
     """Return accuracy against error bounds, a point for each setting and bound, with the best trade-offs dashed."""
     names = list(outcomes[0].bounds)
     rows: list[dict[str, Any]] = [
-        {"accuracy": one.accuracy, "bound": max(value, FLOOR), "by": name, "setting": one.setting}
-        for one in outcomes
-        for name, value in one.bounds.items()
+        {"accuracy": outcome.accuracy, "bound": max(value, FLOOR), "by": name, "setting": outcome.setting}
+        for outcome in outcomes
+        for name, value in outcome.bounds.items()
         if np.isfinite(value)  # a record that was in no batch has leaked nothing
     ]
     best = [row for name in names for row in frontier([row for row in rows if row["by"] == name])]
@@ -53,7 +53,7 @@ def frontier(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     [1, 2]
     """
     kept: list[dict[str, Any]] = []
-    for row in sorted(rows, key=lambda one: (-one["accuracy"], -one["bound"])):
+    for row in sorted(rows, key=lambda row: (-row["accuracy"], -row["bound"])):
         if not kept or row["bound"] > kept[-1]["bound"]:
             kept.append(row)
     return kept[::-1]

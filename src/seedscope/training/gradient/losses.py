@@ -48,8 +48,10 @@ def _careful_derivative(
         error = jnp.where(right_side, small, 1.0) / (1 + small)
         return log_loss(logits, labels), jnp.where(labels > 0.5, -error, error) * moved
     own = jax.nn.one_hot(labels.astype(int), logits.shape[1], dtype=logits.dtype)
-    others = jax.nn.softmax(logits) * (1 - own)
-    return log_loss(logits, labels), jnp.sum((others - own * others.sum(1, keepdims=True)) * moved, axis=1)
+    of_other_classes = jax.nn.softmax(logits) * (1 - own)
+    return log_loss(logits, labels), jnp.sum(
+        (of_other_classes - own * of_other_classes.sum(1, keepdims=True)) * moved, axis=1
+    )
 
 
 def probabilities(logits: jax.Array) -> jax.Array:

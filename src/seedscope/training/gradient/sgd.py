@@ -60,8 +60,8 @@ def neighbour_loss(
         return jnp.mean(log_loss(logits[:-1], labels[:-1]))
     if relation == "add_or_remove":
         return jnp.mean(jnp.where(is_neighbour, 0.0, log_loss(logits[:-1], labels[:-1])))
-    here = is_neighbour.reshape(is_neighbour.shape + (1,) * (logits.ndim - 1))
-    replaced = jnp.where(here, logits[-1], logits[:-1])
+    masked_rows = is_neighbour.reshape(is_neighbour.shape + (1,) * (logits.ndim - 1))
+    replaced = jnp.where(masked_rows, logits[-1], logits[:-1])
     return jnp.mean(log_loss(replaced, jnp.where(is_neighbour, labels[-1], labels[:-1])))
 
 
@@ -106,8 +106,8 @@ def train_block(
             whose = batch if owners is None else take(owners, batch)
 
             def one_model(parameters: Parameters, neighbour: jax.Array | None) -> Parameters:
-                here = None if neighbour is None else whose == neighbour
-                return gradient(parameters, shared_rows, shared_labels, here, key)
+                is_neighbour = None if neighbour is None else whose == neighbour
+                return gradient(parameters, shared_rows, shared_labels, is_neighbour, key)
 
             return jax.vmap(one_model)(parameters, neighbours)
 
@@ -252,7 +252,9 @@ def _scores_of_released(job: Job, network: Network, weights: np.ndarray) -> Arra
     released = weights if job.scores_at_checkpoints else weights[..., -1, :]
     models = released.reshape(len(weights), -1, weights.shape[-1])
     scored = score_block(network, models, job.probes)
-    return {name: np.asarray(one).reshape(*released.shape[:-1], *one.shape[2:]) for name, one in scored.items()}
+    return {
+        name: np.asarray(values).reshape(*released.shape[:-1], *values.shape[2:]) for name, values in scored.items()
+    }
 
 
 @partial(jax.jit, static_argnums=(0, 3, 4))
@@ -260,7 +262,7 @@ def starting_points(
     init: Init, root_seed: int, seeds: np.ndarray, neighbours: int, inits: tuple[str, ...]
 ) -> Parameters:
     """Return the initial parameters [seed, model, ...], the models being neighbours × inits."""
-    starts = jnp.stack([seeds if one == "varied" else jnp.full_like(seeds, -1) for one in inits], axis=1)
+    starts = jnp.stack([seeds if how == "varied" else jnp.full_like(seeds, -1) for how in inits], axis=1)
     parameters = jax.vmap(partial(initial_parameters, init, root_seed))(starts)
     return jax.tree.map(lambda leaf: jnp.tile(leaf, (1, neighbours) + (1,) * (leaf.ndim - 2)), parameters)
 
