@@ -55,49 +55,48 @@ class Advice:
 
 def advice(levels: Sequence[Compared], chosen: int) -> list[Advice]:
     """Return what each other level would change against the chosen one; those that gain nothing are left out."""
-    here = levels[chosen]
-    found = [_against(here, other) for place, other in enumerate(levels) if place != chosen]
+    current = levels[chosen]
+    found = [_against(current, other) for place, other in enumerate(levels) if place != chosen]
     return [one for one in found if one.gains]
 
 
-def _against(here: Compared, there: Compared) -> Advice:
+def _against(current: Compared, other: Compared) -> Advice:
     """Return what one level would change against another."""
     changes = [
-        _share("decided arbitrarily", here.arbitrary_share, there.arbitrary_share, smaller_is_better=True),
-        _share("decided rightly", here.accuracy, there.accuracy, smaller_is_better=False),
-        _protection(here, there),
+        _share("decided arbitrarily", current.arbitrary_share, other.arbitrary_share, smaller_is_better=True),
+        _share("decided rightly", current.accuracy, other.accuracy, smaller_is_better=False),
+        _protection(current, other),
     ]
     known = [one for one in changes if one is not None]
     gains = tuple(text for text, better, _ in known if better)
     costs = tuple(text for text, better, _ in known if not better)
     decided = all(sure for *_, sure in known)
-    return Advice(
-        f"Use {there.label} instead of {here.label}", gains, costs, decided, None if decided else _enough(here, there)
-    )
+    instead = f"Use {other.label} instead of {current.label}"
+    return Advice(instead, gains, costs, decided, None if decided else _enough(current, other))
 
 
-def _enough(here: Compared, there: Compared) -> int | None:
+def _enough(current: Compared, other: Compared) -> int | None:
     """Return about how many re-trainings bring every interval apart; None where two values are the same."""
-    pairs = [(here.arbitrary_share, there.arbitrary_share), (here.accuracy, there.accuracy)]
+    pairs = [(current.arbitrary_share, other.arbitrary_share), (current.accuracy, other.accuracy)]
     factors = [_overlap(*pair) for pair in pairs if _overlap(*pair) > 1]
-    models = max(one.retrainings for one in (here, there))
+    models = max(one.retrainings for one in (current, other))
     return math.ceil(models * max(factors)) if factors and max(factors) < math.inf else None
 
 
-def _overlap(here: Number, there: Number) -> float:
+def _overlap(current: Number, other: Number) -> float:
     """Return how many times more models it takes until two intervals are apart."""
-    widths = sum((_ends(one)[1] - _ends(one)[0]) / 2 for one in (here, there))
-    gap = abs(float(here) - float(there))
+    widths = sum((_ends(one)[1] - _ends(one)[0]) / 2 for one in (current, other))
+    gap = abs(float(current) - float(other))
     return (widths / gap) ** 2 if gap > 0 else 1.0
 
 
-def _share(what: str, here: Number, there: Number, smaller_is_better: bool) -> tuple[str, bool, bool] | None:
+def _share(what: str, current: Number, other: Number, smaller_is_better: bool) -> tuple[str, bool, bool] | None:
     """Return in words how a share of people changes, whether for the better, and whether intervals are apart."""
-    first, second = f"{100 * float(here):.1f} %", f"{100 * float(there):.1f} %"
+    first, second = f"{100 * float(current):.1f} %", f"{100 * float(other):.1f} %"
     if first == second:
         return None
-    better = (float(there) < float(here)) == smaller_is_better
-    apart = _ends(here)[1] < _ends(there)[0] or _ends(there)[1] < _ends(here)[0]
+    better = (float(other) < float(current)) == smaller_is_better
+    apart = _ends(current)[1] < _ends(other)[0] or _ends(other)[1] < _ends(current)[0]
     return f"{second} instead of {first} are {what}", better, apart
 
 
@@ -107,13 +106,13 @@ def _ends(number: Number) -> tuple[float, float]:
     return (value if number.lower is None else number.lower), (value if number.upper is None else number.upper)
 
 
-def _protection(here: Compared, there: Compared) -> tuple[str, bool, bool] | None:
+def _protection(current: Compared, other: Compared) -> tuple[str, bool, bool] | None:
     """Return how the guaranteed limit of any attack's advantage changes, rounded up."""
-    limits = [_limit(one.claimed_epsilon, one.guarantee.delta) for one in (there, here)]
+    limits = [_limit(one.claimed_epsilon, one.guarantee.delta) for one in (other, current)]
     if None in limits or limits[0] == limits[1]:
         return None
-    better = (there.claimed_epsilon or 0) < (here.claimed_epsilon or 0)
-    kinds = {one.guarantee.epsilon.kind for one in (there, here) if one.guarantee.epsilon is not None}
+    better = (other.claimed_epsilon or 0) < (current.claimed_epsilon or 0)
+    kinds = {one.guarantee.epsilon.kind for one in (other, current) if one.guarantee.epsilon is not None}
     words = "" if kinds == {"proved"} else " (estimate)"
     return f"no attack gains more than {limits[0]} % over guessing, instead of {limits[1]} %{words}", better, True
 

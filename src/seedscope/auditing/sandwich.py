@@ -62,8 +62,8 @@ def _own_bounds(own: PerInstancePrivacy | None, audited: np.ndarray) -> tuple[np
     if own is not None:
         place = {person: k for k, person in enumerate(own.people.tolist())}
         known = [(k, place[person]) for k, person in enumerate(audited.tolist()) if person in place]
-        for here, there in known:
-            statistical[here], estimate[here] = own.epsilon_statistical[there], own.epsilon[there]
+        for row, recorded in known:
+            statistical[row], estimate[row] = own.epsilon_statistical[recorded], own.epsilon[recorded]
     return statistical, estimate
 
 

@@ -95,8 +95,8 @@ def summarise(error: float, confidence: float, examples: int, counts: dict[str, 
         for name, models in counts.items()
     }
     measured = {"models_per_second": cost.models_per_second, "start_seconds": cost.start_seconds}
-    here = measured | {"processes": cost.processes, "kind": "estimate"}
-    return {"error": error, "confidence": confidence, "examples": examples, "ways": ways, "measured": here}
+    cost_here = measured | {"processes": cost.processes, "kind": "estimate"}
+    return {"error": error, "confidence": confidence, "examples": examples, "ways": ways, "measured": cost_here}
 
 
 def print_plan(found: dict[str, Any], data: str, mechanism: str) -> None:

@@ -64,9 +64,9 @@ def _most_frequent(column: Column, training: np.ndarray) -> Column:
 def _with(column: Column, value: np.ndarray) -> Column:
     """Return a column whose empty cells have a value, which takes its place among the others."""
     same = column.values == value
-    there = np.flatnonzero(same if same.ndim == 1 else same.all(1))
-    if len(there):
-        return replace(column, codes=np.where(column.codes < 0, there[0], column.codes))
+    places = np.flatnonzero(same if same.ndim == 1 else same.all(1))
+    if len(places):
+        return replace(column, codes=np.where(column.codes < 0, places[0], column.codes))
     keys = column.values if column.values.ndim == 1 else column.values[:, 0]
     place = int(np.searchsorted(keys, value if value.ndim == 0 else value[0]))
     wide = (
@@ -121,5 +121,5 @@ def _numbers_in_words(column: Column, values: np.ndarray) -> str:
     """Return the value of a number as its column writes it; of a pair both."""
     if len(values) > 1:
         return "/".join(f"{one:g}" for one in values)
-    there = np.flatnonzero(column.values == values[0])
-    return column.levels.names[int(there[0])] if len(there) else f"{values[0]:g}"
+    places = np.flatnonzero(column.values == values[0])
+    return column.levels.names[int(places[0])] if len(places) else f"{values[0]:g}"

@@ -247,7 +247,7 @@ class TableSteps:
         holes = any(self.used[name].missing for name in self.learned)
         imputed_from_rows = self.choices.impute == "typical" and holes
         told = {COLUMNS: left_out, WRITING: sniffed, IMPUTED: imputed_from_rows}
-        return tuple(what for what, there in told.items() if there)
+        return tuple(what for what, is_told in told.items() if is_told)
 
     def _reading(self, classes: columns.Levels, read: tuple[str, ...], used: Mapping[str, Column]) -> Reading:
         """Return how the table was read."""

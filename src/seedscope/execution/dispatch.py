@@ -63,8 +63,8 @@ def _hopeless(failed: Mapping[Chunk, Failure]) -> bool:
     if len(failed) < HOPELESS:
         return False
     places = {one.where.split(",")[0] for one in failed.values()}  # the machine, or a worker of a cluster
-    here = whereabouts().split(",")[0]
-    return len({one.error for one in failed.values()}) == 1 and (len(places) > 1 or places == {here})
+    this_place = whereabouts().split(",")[0]
+    return len({one.error for one in failed.values()}) == 1 and (len(places) > 1 or places == {this_place})
 
 
 @contextmanager

@@ -195,14 +195,14 @@ def _grow(
     """Return the ensemble after the first look at which every error is small enough, or at the limit."""
     counts, known, expected = np.zeros((1, 1), np.int64), 0, goal.limit
     stand_ins: StandIns | None = None
-    here: Surrogate | None = None  # on the test part: its shares are worked out once
+    on_test_part: Surrogate | None = None  # its shares are worked out once
     seeds = min(goal.limit, -(-goal.earliest // step) * step)  # whole chunks: a part of one would be trained twice
     while True:
         ensemble = extend(seeds, expected)
         counts = counts + decision_counts(ensemble, known)
         if surrogate is not None:
-            here = here or on_test(surrogate, ensemble)
-            more = counted(ensemble, here, known)
+            on_test_part = on_test_part or on_test(surrogate, ensemble)
+            more = counted(ensemble, on_test_part, known)
             stand_ins = more if stand_ins is None else stand_ins + more
         known, largest = seeds, goal.largest_error(counts, seeds, stand_ins)
         if largest <= goal.error or seeds >= goal.limit:

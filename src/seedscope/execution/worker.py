@@ -128,9 +128,9 @@ def require_fit(expected: Expected, uses_network: bool) -> None:
     """Raise unless this worker has the driver's software and gives the driver's bits."""
     from seedscope.execution.self_test import self_test  # start-up
 
-    here = software_versions() | (environment() if expected.strict else {})
+    own = software_versions() | (environment() if expected.strict else {})
     wanted = {**expected.versions, **(expected.environment if expected.strict else {})}
-    other = [f"{name} {here.get(name)}, not {one}" for name, one in wanted.items() if here.get(name) != one]
+    other = [f"{name} {own.get(name)}, not {one}" for name, one in wanted.items() if own.get(name) != one]
     if other:
         raise RuntimeError(f"the worker has {'; '.join(other)}: install the driver's versions on every machine")
     if self_test(uses_network) != expected.answer:
@@ -139,9 +139,9 @@ def require_fit(expected: Expected, uses_network: bool) -> None:
 
 def _unlike(expected: Expected) -> str:
     """Return in what a worker's environment differs from the driver's, in words."""
-    here = environment()
-    names = sorted(here.keys() | expected.environment.keys())
-    unlike = [name for name in names if here.get(name) != expected.environment.get(name)]
+    own = environment()
+    names = sorted(own.keys() | expected.environment.keys())
+    unlike = [name for name in names if own.get(name) != expected.environment.get(name)]
     return f"it differs in {', '.join(unlike)}" if unlike else "nothing that is known differs"
 
 

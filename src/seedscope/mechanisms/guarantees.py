@@ -157,8 +157,8 @@ def only_if(learned: tuple[str, ...]) -> str:
     >>> only_if(("the scaling", "the category levels"))
     'proved only if the scaling and the category levels were public, and here they were learned from the training rows'
     """
-    here = "it was" if len(learned) == 1 and not learned[0].endswith("s") else "they were"
-    return f"proved only if {' and '.join(learned)} were public, and here {here} learned from the training rows"
+    they_were = "it was" if len(learned) == 1 and not learned[0].endswith("s") else "they were"
+    return f"proved only if {' and '.join(learned)} were public, and here {they_were} learned from the training rows"
 
 
 def _conditions_in_words(conditions: Conditions) -> list[str]:

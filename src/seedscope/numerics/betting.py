@@ -46,10 +46,10 @@ def betting_interval(
     flat, shape = np.minimum(x.reshape(len(x), -1) / largest, 1.0), x.shape[1:]
     goals = _goals(together, confidence, flat.shape[1])
     ends = np.empty((2, flat.shape[1]))
-    for here in _blocks(*flat.shape):
-        part, goal = flat[:, here], goals[here]
-        ends[0, here] = _lower(part, goal, anytime)
-        ends[1, here] = 1 - _lower(1 - part, goal, anytime, 1 - PRIOR_MEAN)
+    for block in _blocks(*flat.shape):
+        part, goal = flat[:, block], goals[block]
+        ends[0, block] = _lower(part, goal, anytime)
+        ends[1, block] = 1 - _lower(1 - part, goal, anytime, 1 - PRIOR_MEAN)
     lower, upper = (largest * one.reshape(shape) for one in ends)
     return lower[()], upper[()]
 
@@ -73,8 +73,8 @@ def betting_lower(
     x = _checked(values, confidence)
     require(x.ndim == 2 and not np.isnan(x).any() and x.min(initial=0.0) >= 0, "values must be from 0 on, not NaN.")
     goals, ends = _goals(together, confidence, x.shape[1]), np.empty(x.shape[1])
-    for here in _blocks(*x.shape):
-        ends[here] = _lower(x[:, here], goals[here], anytime)
+    for block in _blocks(*x.shape):
+        ends[block] = _lower(x[:, block], goals[block], anytime)
     return ends
 
 

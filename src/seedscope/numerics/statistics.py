@@ -236,8 +236,8 @@ def permutation_test_of_groups(
 def _welch(x: np.ndarray, codes: np.ndarray) -> float:
     """Return how far groups' means are apart, in units of their own spread; where that is 0, of a tiny one."""
     sizes = np.bincount(codes)
-    there = np.maximum(sizes, 1)
-    means = np.bincount(codes, weights=x) / there
+    divisors = np.maximum(sizes, 1)
+    means = np.bincount(codes, weights=x) / divisors
     spread = x.var()
     inner = np.bincount(codes, weights=(x - means[codes]) ** 2) / np.maximum(sizes - 1, 1)
     inner = np.maximum(np.where(sizes > 1, inner, spread), 1e-9 * spread)  # a group of one has no spread of its own

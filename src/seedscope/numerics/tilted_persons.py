@@ -61,13 +61,13 @@ def _fill(
     stand_in = None if spare is None else (spare[0], float(expit(spare[0] @ w)), spare[1])
     for own in groups:
         shifts = np.einsum("pk,pkd->pd", residuals[own], rows[own])
-        there, bends = rows[own], -curvatures[own]
+        their_rows, bends = rows[own], -curvatures[own]
         if stand_in is not None:
             pull, score, label = stand_in
             size = own.shape[1]
             shifts = shifts - size * (score - label) * pull
-            there = np.concatenate([there, np.broadcast_to(pull, (len(own), 1, len(pull)))], axis=1)
+            their_rows = np.concatenate([their_rows, np.broadcast_to(pull, (len(own), 1, len(pull)))], axis=1)
             bends = np.concatenate([bends, np.full((len(own), 1), size * score * (1 - score))], axis=1)
         moved = 2 * (shifts @ tilt) + np.einsum("pd,pd->p", shifts, shifts)
-        inner = np.eye(there.shape[1]) + bends[:, :, None] * (there @ inverse @ there.transpose(0, 2, 1))
+        inner = np.eye(their_rows.shape[1]) + bends[:, :, None] * (their_rows @ inverse @ their_rows.transpose(0, 2, 1))
         ratios[own] = (density_ratio(tilt, moved, law, scale) - np.linalg.slogdet(inner)[1])[:, None]

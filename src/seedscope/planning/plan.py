@@ -328,8 +328,8 @@ class Plan:
     def chunk_coordinates(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Return the seeds and neighbours of a full chunk; beyond the grid seeds go on and the base stands in."""
         seeds = chunk.seed_block * self.shape.seeds + np.arange(self.shape.seeds)
-        here = self.neighbours[self.shape.neighbour_slice(chunk, len(self.neighbours))]
-        return seeds, np.pad(here, (0, self.shape.neighbours - len(here)), constant_values=-1)
+        neighbours = self.neighbours[self.shape.neighbour_slice(chunk, len(self.neighbours))]
+        return seeds, np.pad(neighbours, (0, self.shape.neighbours - len(neighbours)), constant_values=-1)
 
     @property
     def _float(self) -> type:

@@ -75,11 +75,11 @@ def trade_off(report: Report, source: Source) -> Any:
     base = alt.Chart(source("levels")).encode(x, y, alt.Color("quantity:N").scale(colours).legend(legend))
     told = _texts(quantity="Quantity", label="Privacy level") + _numbers(value="Value", lower="Lower", upper="Upper")
     person = alt.Chart().encode(x, y, alt.Detail("person:N"))
-    here = alt.Chart(source("levels")).transform_filter("datum.level === level").encode(alt.X("level:Q"))
+    chosen_level = alt.Chart(source("levels")).transform_filter("datum.level === level").encode(alt.X("level:Q"))
     points = base.mark_point(filled=True, size=70, opacity=1, stroke=_colour("paper"), strokeWidth=1)
     return _layers(
         "Accuracy, mean disagreement and attack advantage at each privacy level.",
-        here.mark_rule(color=_colour("line"), strokeWidth=22),
+        chosen_level.mark_rule(color=_colour("line"), strokeWidth=22),
         person.mark_line(color=_colour("accent"), opacity=0.18, strokeWidth=1).properties(data=source("chosen")),
         base.mark_line(strokeWidth=2),
         base.mark_rule(strokeWidth=1.5).encode(alt.Y("lower:Q"), alt.Y2("upper:Q")),

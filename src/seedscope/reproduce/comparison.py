@@ -102,11 +102,11 @@ def print_comparisons(comparisons: Iterable[Comparison]) -> None:
     console, every = Console(), list(comparisons)
     shown = [one for one in every if not one.detail]
     for place, rows in groupby(shown, key=lambda one: one.place):
-        here = list(rows)
-        better = ["same ε, best calibration"] if any(one.best is not None for one in here) else []
+        listed = list(rows)
+        better = ["same ε, best calibration"] if any(one.best is not None for one in listed) else []
         names = ("data", "setting", "quantity", "ours", "paper", *better, "note")
         table = Table(*names, title=place, title_justify="left", box=None)
-        for one in here:
+        for one in listed:
             numbers = [one.ours, one.paper, *([one.best] if better else [])]
             table.add_row(one.data, one.setting, one.quantity, *map(_shown, numbers), one.note)
         console.print(table)

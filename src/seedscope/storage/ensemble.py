@@ -184,9 +184,9 @@ class Ensemble:
 
     def on(self, part: str) -> xarray.Dataset:
         """Return the records with only the probe examples of a part: "test", "neighbour", "spare" or "train"."""
-        there = self.dataset["example_part"].values == part
-        require(there.any(), f"no scores were recorded on {part!r}; add it to Records(probes=…) and train again.")
-        return self.dataset.isel(example=np.flatnonzero(there))
+        in_part = self.dataset["example_part"].values == part
+        require(in_part.any(), f"no scores were recorded on {part!r}; add it to Records(probes=…) and train again.")
+        return self.dataset.isel(example=np.flatnonzero(in_part))
 
     def base_scores(self, part: str = "test") -> np.ndarray:
         """Return the base data set's final scores on a part: [seed × init, example(, class)]."""

@@ -315,8 +315,8 @@ def unfinished(files: ChunkFiles, sizes: Mapping[Any, int]) -> list[Chunk]:
     require(few, f"the ensemble at {files.path} claims {shape.count(seeds, neighbours):,} chunks; it was not read.")
 
     def covered(chunk: Chunk) -> bool:
-        here, there = shape.seed_slice(chunk, seeds), shape.neighbour_slice(chunk, neighbours)
-        needed = Extent(here.stop - here.start, there.stop - there.start, sizes["example"])
+        own_seeds, own_neighbours = shape.seed_slice(chunk, seeds), shape.neighbour_slice(chunk, neighbours)
+        needed = Extent(own_seeds.stop - own_seeds.start, own_neighbours.stop - own_neighbours.start, sizes["example"])
         marker = files.read_marker(chunk)
         return marker is not None and marker.filled.covers(needed)
 

@@ -28,7 +28,7 @@ class Extent:
         >>> Extent(4, 2, 9).covers(Extent(3, 2, 9)), Extent(4, 2, 9).covers(Extent(4, 2, 10))
         (True, False)
         """
-        return all(here >= wanted for here, wanted in zip(astuple(self), astuple(needed), strict=True))
+        return all(held >= wanted for held, wanted in zip(astuple(self), astuple(needed), strict=True))
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,12 @@ class CheckedArray(BackendArray):
         found = np.empty((len(seeds), len(neighbours), *outside), self.dtype)
         shape = self.files.shape
         for seed_block in np.unique(seeds // shape.seeds):
-            here = np.flatnonzero(seeds // shape.seeds == seed_block)
+            seed_places = np.flatnonzero(seeds // shape.seeds == seed_block)
             for neighbour_block in np.unique(neighbours // shape.neighbours):
-                there = np.flatnonzero(neighbours // shape.neighbours == neighbour_block)
+                neighbour_places = np.flatnonzero(neighbours // shape.neighbours == neighbour_block)
                 values = self.files.values(self.name, Chunk(int(seed_block), int(neighbour_block)))
-                inside = _block(seeds[here] % shape.seeds, neighbours[there] % shape.neighbours)
-                found[_block(here, there)] = _taken(values, rest)[inside]
+                inside = _block(seeds[seed_places] % shape.seeds, neighbours[neighbour_places] % shape.neighbours)
+                found[_block(seed_places, neighbour_places)] = _taken(values, rest)[inside]
         single = tuple(0 if isinstance(one, int | np.integer) else slice(None) for one in key[:2])
         return found[single]
 

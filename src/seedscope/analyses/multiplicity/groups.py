@@ -139,22 +139,22 @@ def compare_groups(
     )
     names, codes = np.unique(members.astype(str), return_inverse=True)
 
-    def mean_of(here: np.ndarray) -> Number:
-        pairs = None if predictions is None else paired_shares(predictions, here)
-        return mean_disagreement(array[here], models, confidence, len(names), span, pairs, anytime)
+    def mean_of(inside: np.ndarray) -> Number:
+        pairs = None if predictions is None else paired_shares(predictions, inside)
+        return mean_disagreement(array[inside], models, confidence, len(names), span, pairs, anytime)
 
     parts = [(str(name), codes == code) for code, name in enumerate(names)]
-    found = tuple(_one_group(name, array[here], mean_of(here), confidence) for name, here in parts)
+    found = tuple(_one_group(name, array[inside], mean_of(inside), confidence) for name, inside in parts)
     return GroupComparison(attribute, found, _difference(array, codes, len(names), seed))
 
 
-def _one_group(name: str, values: np.ndarray, here: Number, confidence: float) -> GroupDisagreement:
+def _one_group(name: str, values: np.ndarray, mean: Number, confidence: float) -> GroupDisagreement:
     """Return one group's numbers."""
     if len(values) < 2:
-        return GroupDisagreement(name, len(values), here, None)
+        return GroupDisagreement(name, len(values), mean, None)
     lower, upper = mean_interval(values, confidence)
-    everywhere = Number(here.value, "estimate", max(0.0, float(lower)), min(1.0, float(upper)), confidence)
-    return GroupDisagreement(name, len(values), here, everywhere)
+    everywhere = Number(mean.value, "estimate", max(0.0, float(lower)), min(1.0, float(upper)), confidence)
+    return GroupDisagreement(name, len(values), mean, everywhere)
 
 
 def _difference(values: np.ndarray, codes: np.ndarray, groups: int, seed: int) -> Number | None:

@@ -82,8 +82,8 @@ def everybodys_rdp(
     total = np.zeros((norms.shape[2], len(alphas)))
     for first, last in _groups(length):
         table = _Table(alphas, p, length, first, noise_multiplier, sampling_probability, width)
-        here = np.arange(first, last) // every
-        total += _group_sum(norms, here, table, clipping_norm)
+        recorded = np.arange(first, last) // every
+        total += _group_sum(norms, recorded, table, clipping_norm)
     baseline = length * sampled_gaussian_rdp(1.0, noise_multiplier, sampling_probability, alphas)
     rdp: np.ndarray = np.minimum(total, baseline)
     return rdp
@@ -216,7 +216,7 @@ def _group_sum(norms: np.ndarray, states: np.ndarray, table: _Table, clipping_no
     people = norms.shape[2]
     total = np.empty((people, len(table.divergences)))
     for start in range(0, people, PEOPLE_AT_ONCE):
-        here = slice(start, min(people, start + PEOPLE_AT_ONCE))
-        each = table.contributions(binned_up(norms[:, chosen, here], clipping_norm))
-        total[here] = np.einsum("s,osp->po", counts, each)
+        block = slice(start, min(people, start + PEOPLE_AT_ONCE))
+        each = table.contributions(binned_up(norms[:, chosen, block], clipping_norm))
+        total[block] = np.einsum("s,osp->po", counts, each)
     return total

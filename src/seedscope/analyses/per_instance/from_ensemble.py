@@ -223,11 +223,11 @@ def step_shares(ensemble: Ensemble, order: float = 8.0, *, init: str | None = No
     """
     training, chosen = training_of(ensemble), _init_place(ensemble, init)
     _require_norms(ensemble)
-    here = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
-    relative = np.minimum(here["gradient_norms"].values / training.clipping_norm, 1.0)
+    base = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
+    relative = np.minimum(base["gradient_norms"].values / training.clipping_norm, 1.0)
     rdp = sampled_gaussian_rdp(relative, training.noise_multiplier, training.sampling_probability, order)
     shares = rdp / training.step_baseline(order)
-    return StepShares(here["norm_step"].values, shares, here["correct"].values, order)
+    return StepShares(base["norm_step"].values, shares, base["correct"].values, order)
 
 
 def contribution_shares(
@@ -240,10 +240,10 @@ def contribution_shares(
     """
     training, chosen = training_of(ensemble), _init_place(ensemble, init)
     _require_norms(ensemble)
-    here = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
-    before_last = here["norm_step"].values < training.steps
-    steps = here["norm_step"].values[before_last]
-    relative = np.minimum(here["gradient_norms"].values[:, before_last] / training.clipping_norm, 1.0)
+    base = ensemble.dataset.isel(init=chosen).sel(neighbour=BASE)
+    before_last = base["norm_step"].values < training.steps
+    steps = base["norm_step"].values[before_last]
+    relative = np.minimum(base["gradient_norms"].values[:, before_last] / training.clipping_norm, 1.0)
     p = default_holder(training.steps) if holder is None else holder
     contributions = expected_contributions(
         np.moveaxis(relative, 2, 0), training.noise_multiplier, training.sampling_probability, order, p,

@@ -201,9 +201,9 @@ def _fresh_log_means(
     logs, found, columns_of = np.zeros(shape), [], np.arange(len(own))[:, None]
     for chosen in range(most):
         way = (chosen < strata).astype(int)
-        here = pulls[np.arange(len(strata)), :, :, way]
-        largest = here.max(axis=-1)
-        running = np.cumsum(np.exp(here - largest[..., None]), axis=-1)
+        directed = pulls[np.arange(len(strata)), :, :, way]
+        largest = directed.max(axis=-1)
+        running = np.cumsum(np.exp(directed - largest[..., None]), axis=-1)
         logs = logs + largest + np.log(running[..., -1] / (batches - chosen))
         found.append(logsumexp(logs, axis=-1) - np.log(tuples))
         batch = (running < draw.random((*shape, 1)) * running[..., -1:]).sum(axis=-1)

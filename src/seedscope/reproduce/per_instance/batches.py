@@ -198,8 +198,8 @@ def _clipped_total(
     parts = [jnp.pad(one, (0, room)).reshape(-1, width) for one in (places, present)]
 
     def add(total: Parameters, part: Sequence[jax.Array]) -> tuple[Parameters, None]:
-        here, weights = part
-        more = clipped_sum(network, parameters, rows[here], labels[here], weights, CLIPPING_NORM)
+        chosen, weights = part
+        more = clipped_sum(network, parameters, rows[chosen], labels[chosen], weights, CLIPPING_NORM)
         return jax.tree.map(jnp.add, total, more), None
 
     return jax.lax.scan(add, jax.tree.map(jnp.zeros_like, parameters), parts)[0]

@@ -60,8 +60,8 @@ def neighbour_loss(
         return jnp.mean(log_loss(logits[:-1], labels[:-1]))
     if relation == "add_or_remove":
         return jnp.mean(jnp.where(is_neighbour, 0.0, log_loss(logits[:-1], labels[:-1])))
-    here = is_neighbour.reshape(is_neighbour.shape + (1,) * (logits.ndim - 1))
-    replaced = jnp.where(here, logits[-1], logits[:-1])
+    is_own = is_neighbour.reshape(is_neighbour.shape + (1,) * (logits.ndim - 1))
+    replaced = jnp.where(is_own, logits[-1], logits[:-1])
     return jnp.mean(log_loss(replaced, jnp.where(is_neighbour, labels[-1], labels[:-1])))
 
 
@@ -106,8 +106,8 @@ def train_block(
             whose = batch if owners is None else take(owners, batch)
 
             def one_model(parameters: Parameters, neighbour: jax.Array | None) -> Parameters:
-                here = None if neighbour is None else whose == neighbour
-                return gradient(parameters, shared_rows, shared_labels, here, key)
+                is_neighbour = None if neighbour is None else whose == neighbour
+                return gradient(parameters, shared_rows, shared_labels, is_neighbour, key)
 
             return jax.vmap(one_model)(parameters, neighbours)
 
