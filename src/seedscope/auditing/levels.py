@@ -286,8 +286,8 @@ def scored(ensemble: Ensemble, part: str) -> tuple[np.ndarray, np.ndarray, np.nd
     """Return the people of a part, the base models' scores [model, person(, class)] and the labels."""
     chosen = np.flatnonzero(ensemble.texts("example_part") == part)
     require(len(chosen), f"an audit needs scores on {part!r}; add it to Records(probes=…) and train again.")
-    here = varied_init(ensemble.dataset).isel(example=chosen).sel(neighbour=BASE)
-    return here["example_person"].values, last_step(here["scores"]).values, here["example_label"].values
+    base = varied_init(ensemble.dataset).isel(example=chosen).sel(neighbour=BASE)
+    return base["example_person"].values, last_step(base["scores"]).values, base["example_label"].values
 
 
 def _multiplicity_of_audited(
@@ -371,7 +371,8 @@ def _membership(
         left_out.append(LeftOut("membership", "no models without a person were trained; train with neighbours."))
         return nobody, None
     if seeds < LEAST_SEEDS:
-        left_out.append(LeftOut("membership", f"{seeds} seeds are too few, {LEAST_SEEDS} are needed; train more."))
+        few = f"{seeds} re-trainings with and without each person are too few, {LEAST_SEEDS} are needed"
+        left_out.append(LeftOut("membership", f"{few}; train more neighbour models."))
         return nobody, None
     with_losses, without_losses = paired_losses(ensemble)
     delta, owners = ensemble.guarantee.delta, owners_of_rows(ensemble)
@@ -399,8 +400,8 @@ def paired_losses(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
     dataset = ensemble.dataset
     own = np.flatnonzero(ensemble.texts("example_part") == "neighbour")
     if "losses_without" in dataset:  # models without each person were not kept on a grid of their own
-        here = varied_init(dataset).isel(example=own)
-        return here["losses"].isel(neighbour=0).values, here["losses_without"].values
+        own_rows = varied_init(dataset).isel(example=own)
+        return own_rows["losses"].isel(neighbour=0).values, own_rows["losses_without"].values
     losses = last_step(varied_init(dataset["losses"])).isel(example=own).values  # [seed, neighbour, row]
     return losses[:, 0], losses[:, owners_of_rows(ensemble) + 1, np.arange(len(own))]
 
