@@ -30,6 +30,7 @@ NAMESPACES = {
     "core": "seedscope.core",
     "integrations": "seedscope.integrations",
 }
+NEED_AN_EXTRA = {"integrations": ["torch.Recorder"]}  # described without being imported
 OUTSIDE = re.compile(r"\]\(\.\./((?:src|tests|benchmarks)/[^)]+|[A-Z]+\.md)\)")  # links from docs/ to the repository
 
 
@@ -65,13 +66,21 @@ def namespace_page(name: str, path: str) -> str:
     module = import_module(path)
     about = (module.__doc__ or "").strip().split("\n\n")[0]
     title = path if name in ("core", "mechanisms") else f"ss.{name}"  # the two are not among the package's own names
-    return f"# {title}\n\n{about}\n" + entries(path, public_names(module))
+    return f"# {title}\n\n{about}\n" + entries(path, public_names(module) + NEED_AN_EXTRA.get(name, []))
 
 
 def public_names(module: Any) -> list[str]:
     """Return what a namespace offers, its inner modules left out."""
     names = getattr(module, "__all__", None) or [name for name in vars(module) if is_own(module, name)]
-    return [name for name in names if not ismodule(getattr(module, name))]
+    return [name for name in names if not is_module(module, name)]
+
+
+def is_module(module: Any, name: str) -> bool:
+    """Whether a name is an inner module, also one that cannot be loaded because it needs an extra."""
+    try:
+        return ismodule(getattr(module, name))
+    except ModuleNotFoundError:
+        return True
 
 
 def is_own(module: Any, name: str) -> bool:

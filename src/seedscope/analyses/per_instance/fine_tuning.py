@@ -162,7 +162,7 @@ def fine_tuning_steps(
     require(finite or divergence <= wanted, "steps are proved with a finite distance, or a spread and a divergence.")
 
     def enough(steps: int) -> bool:
-        """Whether so many steps reach the wanted divergence."""
+        """Whether this many steps reach the wanted divergence."""
         by_spread = spread_rdp(divergence, spread, contraction, noise_scale, steps, order)
         by_iteration = iteration_rdp(distance, contraction, noise_scale, steps, order)
         return min(by_spread, by_iteration) <= wanted
