@@ -92,11 +92,6 @@ class Level:
         return self.ensemble.guarantee
 
     @property
-    def proved_epsilon(self) -> float | None:
-        """The ε that is proved for what is trained; None without one, or where it would need public preprocessing."""
-        return self.claimed_epsilon if self.guarantee.is_proved else None
-
-    @property
     def claimed_epsilon(self) -> float | None:
         """The guarantee's ε, be it proved or an estimate, or None."""
         epsilon = self.guarantee.epsilon

@@ -20,10 +20,8 @@ def release(
     target: data_options.Target = None,
     test: data_options.Test = None,
     drop_missing: data_options.DropMissing = False,
-    mechanism: Annotated[
-        str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")
-    ] = mechanism_options.DEFAULT,
-    model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
+    mechanism: mechanism_options.Name = mechanism_options.DEFAULT,
+    model: model_options.Name = "logistic",
     epsilon: Annotated[float, typer.Option(help="The privacy level of all that is published.")] = 1.0,
     delta: mechanism_options.Delta = None,
     l2: mechanism_options.L2 = None,
