@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 from importlib import import_module
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
 import seedscope as ss
+from seedscope import mechanisms
+from seedscope.mechanisms import Mechanism
 from tests.architecture import REASONS, ROOMS, SOURCES, Import, imports_of, is_package, our_imports, picture
 
 ORDER = list(ROOMS)
@@ -99,6 +102,25 @@ def test_tests_have_the_rooms_of_the_package() -> None:
     assert folders <= set(ROOMS)
 
 
+def test_nobody_but_the_mechanisms_asks_of_which_class_a_mechanism_is() -> None:
+    found = [f"{file.relative_to(SOURCES)}:{line}" for file in SOURCES.rglob("*.py") for line in class_tests(file)]
+    assert [one for one in found if not one.startswith("mechanisms/")] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["isinstance(one, DPSGD)", "isinstance(one, (int, ss.SGD))", "type(one) is SGD", "one.name == 'DPSGD'"],
+)
+def test_a_planted_question_for_a_class_is_found(tmp_path: Path, line: str) -> None:
+    (tmp_path / "planted.py").write_text(f"def asked(one):\n    return {line}\n")
+    assert class_tests(tmp_path / "planted.py") == [2]
+
+
+def test_only_one_function_brings_files_to_the_disk() -> None:
+    files = [one for one in SOURCES.rglob("*.py") if "fsync" in one.read_text()]
+    assert [one.relative_to(SOURCES).as_posix() for one in files] == ["core/files.py"]
+
+
 def test_the_docs_show_the_picture_that_the_imports_draw() -> None:
     assert picture() in (DOCS / "architecture.md").read_text(), "put what `python -m tests.architecture` prints there"
 
@@ -132,6 +154,25 @@ def test_functions_are_short() -> None:
 def test_the_public_packages_say_what_is_in_them() -> None:
     assert all(import_module(one).__all__ for one in PUBLIC_PACKAGES)
     assert {"training", "models", "datasets", "accounting"} <= set(vars(ss)["__all__"])
+
+
+def class_tests(file: Path) -> list[int]:
+    """Return the lines that ask whether something is of a mechanism's class: by `isinstance`, type or name."""
+    own = {name for name, one in vars(mechanisms).items() if isinstance(one, type) and issubclass(one, Mechanism)}
+    asked = [node for node in ast.walk(ast.parse(file.read_text())) if _compares(node)]
+    return [one.lineno for one in asked if _words(one) & (own - {"Mechanism"})]  # to be a mechanism at all is a check
+
+
+def _compares(node: ast.AST) -> TypeGuard[ast.Call | ast.Compare]:
+    """Whether a piece of code compares, or asks for a class."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(node, ast.Compare) or (isinstance(called, ast.Name) and called.id in ("isinstance", "issubclass"))
+
+
+def _words(node: ast.AST) -> set[str]:
+    """Return the names, attributes and texts in a piece of code."""
+    every = [(getattr(one, "id", ""), getattr(one, "attr", ""), getattr(one, "value", "")) for one in ast.walk(node)]
+    return {word for words in every for word in words if isinstance(word, str)}
 
 
 def _package(found: Import) -> str:

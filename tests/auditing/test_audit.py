@@ -233,6 +233,13 @@ def test_what_is_left_out_is_said() -> None:
     assert "plain SGD" in reasons["intrinsic privacy"]
 
 
+def test_too_few_models_to_attack_are_mended_by_neighbour_models() -> None:
+    few = ss.train(planted(60), ss.ObjectivePerturbation(4.0), grid=ss.Grid(seeds=4, neighbours=2), jobs=1)
+    reasons = {one.analysis: one.reason for one in audit(few).levels[0].left_out}
+    assert reasons["membership"].startswith("4 re-trainings with and without each person are too few, 8 are needed")
+    assert reasons["membership"].endswith("train more neighbour models.")
+
+
 def test_the_public_report_depends_on_no_data(objective: tuple[ss.Ensemble, ...]) -> None:
     other = ss.train(planted(seed=5), ss.ObjectivePerturbation(0.5), grid=ss.Grid(seeds=30), jobs=1)
     mine, theirs = (audit(one).as_dict(public=True) for one in (objective[0], other))

@@ -319,6 +319,9 @@ def test_augmentation_only_aims_at_its_epsilon() -> None:
         (lambda: SGD(batch_size=0), "batch_size must be a whole number of at least 1, got 0"),
         (lambda: SGD(steps=1.5), "steps must be a whole number"),  # type: ignore[arg-type]
         (lambda: SGD(sampling=Poisson()), r"sampling must be Shuffled\(\), got Poisson\(\)"),  # type: ignore[arg-type]
+        (lambda: DPSGD(sampling="poisson"), r"sampling must be Poisson\(\), .*, got 'poisson'"),  # type: ignore[arg-type]
+        (lambda: DPSGD(sampling=Poisson), "got the class Poisson; write"),  # type: ignore[arg-type]
+        (lambda: DPSGD(momentum=0.9), r"momentum must be Momentum\(0\.9\) or None"),  # type: ignore[arg-type]
         (lambda: DPSGD(noise_multiplier=-1), "noise_multiplier must be"),
         (lambda: DPSGD(clipping_norm=0), "clipping_norm must be"),
         (lambda: DPSGD(delta=1.5), r"delta must be in \(0, 1\), got 1\.5"),

@@ -144,6 +144,36 @@ def test_permutation_test_knows_groups_of_one() -> None:
     assert 0 < found <= 1
 
 
+def slow_permutation_test(values: np.ndarray, codes: np.ndarray, seed: int, draws: int) -> float:
+    """Return the p-value with Welch's statistic written out, one permutation after the other."""
+    centred, draw = values - values.mean(), np.random.default_rng(seed)
+
+    def apart(codes: np.ndarray) -> float:
+        parts = [centred[codes == code] for code in range(codes.max() + 1) if (codes == code).any()]
+        inner = [max(part.var(ddof=1) if len(part) > 1 else centred.var(), 1e-9 * centred.var()) for part in parts]
+        weights = np.array(
+            [len(part) / one if centred.var() > 0 else len(part) for part, one in zip(parts, inner, strict=True)]
+        )
+        means = np.array([part.mean() for part in parts])
+        return float((weights * (means - (weights * means).sum() / weights.sum()) ** 2).sum())
+
+    observed = apart(codes) * (1 - 1e-9)
+    return (1 + sum(apart(draw.permutation(codes)) >= observed for _ in range(draws))) / (1 + draws)
+
+
+@pytest.mark.parametrize("codes", [np.repeat([0, 1, 2], [20, 9, 1]), np.repeat([0, 2], [10, 20]), np.arange(30) % 2])
+@pytest.mark.parametrize("kind", ["numbers", "ties", "constant"])
+def test_permutations_together_count_as_one_after_the_other(
+    codes: np.ndarray, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = np.random.default_rng(3).normal(size=30)
+    values = {"numbers": drawn, "ties": np.round(drawn), "constant": np.ones(30)}[kind]
+    slow = slow_permutation_test(values, codes, 5, 99)
+    assert statistics.permutation_test_of_groups(values, codes, 5, 99) == slow
+    monkeypatch.setattr(statistics, "PERMUTED_TOGETHER", 200)  # six permutations at a time
+    assert statistics.permutation_test_of_groups(values, codes, 5, 99) == slow
+
+
 def slow_empirical_bernstein(values: list[float], confidence: float) -> tuple[float, float]:
     """Return the interval by going through the values one by one, as Theorem 2 is written."""
     log_risk, mean, variance, total, centre, penalty = np.log(2 / (1 - confidence)), 0.5, 0.25, 0.0, 0.0, 0.0

@@ -92,11 +92,6 @@ class Level:
         return self.ensemble.guarantee
 
     @property
-    def proved_epsilon(self) -> float | None:
-        """The ε that is proved for what is trained; None without one, or where it would need public preprocessing."""
-        return self.claimed_epsilon if self.guarantee.is_proved else None
-
-    @property
     def claimed_epsilon(self) -> float | None:
         """The guarantee's ε, be it proved or an estimate, or None."""
         epsilon = self.guarantee.epsilon
@@ -378,7 +373,8 @@ def _membership(
         left_out.append(LeftOut("membership", "no models without a person were trained; train with neighbours."))
         return nobody, None
     if seeds < LEAST_SEEDS:
-        left_out.append(LeftOut("membership", f"{seeds} seeds are too few, {LEAST_SEEDS} are needed; train more."))
+        few = f"{seeds} re-trainings with and without each person are too few, {LEAST_SEEDS} are needed"
+        left_out.append(LeftOut("membership", f"{few}; train more neighbour models."))
         return nobody, None
     with_losses, without_losses = paired_losses(ensemble)
     delta, owners = ensemble.guarantee.delta, owners_of_rows(ensemble)

@@ -44,10 +44,8 @@ def audit(
     test: data_options.Test = None,
     id: data_options.Id = None,
     drop_missing: data_options.DropMissing = False,
-    mechanism: Annotated[
-        str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")
-    ] = mechanism_options.DEFAULT,
-    model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
+    mechanism: mechanism_options.Name = mechanism_options.DEFAULT,
+    model: model_options.Name = "logistic",
     epsilon: Annotated[list[float] | None, typer.Option(help="A privacy level; repeatable. Not for sgd.")] = None,
     delta: mechanism_options.Delta = None,
     l2: mechanism_options.L2 = None,

@@ -13,7 +13,6 @@ import typer
 
 from seedscope.commands.terminal import cell, log, logs
 from seedscope.core import SeedscopeError, require, unknown_name
-from seedscope.core import model_progress as model_progress
 
 if TYPE_CHECKING:
     from seedscope.datasets import Dataset, Reading

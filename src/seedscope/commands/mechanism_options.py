@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seedscope.core import DELTA, SeedscopeWarning, require, require_count, require_positive, unknown_name
-from seedscope.core import model_progress as model_progress
 
 if TYPE_CHECKING:
     from seedscope.datasets import Dataset, Scaling
@@ -44,6 +43,12 @@ TAKES = {
 
 
 DPSGD_BATCH, DPSGD_STEPS, DPSGD_RATE, DPSGD_CLIP = 256, 150, 4.0, 0.5  # at most a quarter of the rows in a batch
+
+
+Name = Annotated[str, typer.Option(help=f"One of {', '.join(MECHANISMS)}.")]
+
+
+Epsilon = Annotated[float | None, typer.Option(help="Privacy level; default 1. Not for sgd.")]
 
 
 LearningRate = Annotated[float | None, typer.Option(help="Learning rate of sgd (0.5) and dpsgd (by a public rule).")]

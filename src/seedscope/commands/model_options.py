@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from seedscope.core import model_progress as model_progress
+import typer
+
 from seedscope.core import require, unknown_name
 
 MODELS = ("logistic", "mlp", "lenet5", "small-cnn", "small-vgg")
+Name = Annotated[str, typer.Option(help=f"One of {', '.join(MODELS)}.")]
+Hidden = Annotated[int, typer.Option(help="Hidden units of the mlp.")]
 
 
 def make_model(name: str, hidden: int = 10, activation: str = "relu", dropout: float = 0.0) -> Any:

@@ -16,7 +16,6 @@ import typer
 from seedscope.commands import ending
 from seedscope.commands.terminal import say
 from seedscope.core import SeedscopeError, TrainingError, plain_values, require
-from seedscope.core import model_progress as model_progress
 
 Seed = Annotated[int, typer.Option(help="The root seed: everything random follows from it.")]
 Jobs = Annotated[int | None, typer.Option(help="Worker processes; default: all cores, or none for a small grid.")]

@@ -26,16 +26,14 @@ def plan(
     examples: Annotated[
         int | None, typer.Option(help="People to know it of at once; default: the test part, times classes beyond two.")
     ] = None,
-    mechanism: Annotated[
-        str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")
-    ] = mechanism_options.DEFAULT,
-    model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
-    hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 10,
+    mechanism: mechanism_options.Name = mechanism_options.DEFAULT,
+    model: model_options.Name = "logistic",
+    hidden: model_options.Hidden = 10,
     learning_rate: mechanism_options.LearningRate = None,
     batch_size: mechanism_options.BatchSize = None,
     steps: mechanism_options.Steps = None,
     epochs: mechanism_options.Epochs = None,
-    epsilon: Annotated[float | None, typer.Option(help="Privacy level; default 1. Not for sgd.")] = None,
+    epsilon: mechanism_options.Epsilon = None,
     delta: mechanism_options.Delta = None,
     clip: mechanism_options.Clip = None,
     l2: mechanism_options.L2 = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,10 +20,8 @@ def release(
     target: data_options.Target = None,
     test: data_options.Test = None,
     drop_missing: data_options.DropMissing = False,
-    mechanism: Annotated[
-        str, typer.Option(help=f"One of {', '.join(mechanism_options.MECHANISMS)}.")
-    ] = mechanism_options.DEFAULT,
-    model: Annotated[str, typer.Option(help=f"One of {', '.join(model_options.MODELS)}.")] = "logistic",
+    mechanism: mechanism_options.Name = mechanism_options.DEFAULT,
+    model: model_options.Name = "logistic",
     epsilon: Annotated[float, typer.Option(help="The privacy level of all that is published.")] = 1.0,
     delta: mechanism_options.Delta = None,
     l2: mechanism_options.L2 = None,
@@ -56,9 +55,13 @@ def release(
     given = mechanism_options.MechanismOptions(
         learning_rate, batch_size, steps, epochs, None, delta, clip, None, l2, public_size=public_size
     )
-    left = epsilon / (1 + (SMOOTHING if mechanism in ("objective", "gaussian-objective", "output") else 0.0))
-    aim = None if mechanism == "sgd" else left
+    aim = epsilon if "epsilon" in mechanism_options.TAKES.get(mechanism, ()) else None
     level = mechanism_options.level(given, mechanism, aim, table, private_scaling, imputation_share)
+    if (
+        aim is not None and aim < math.inf and level.mechanism.smooths
+    ):  # what smoothing costs is part of what was asked for
+        left = aim / (1 + SMOOTHING)
+        level = mechanism_options.level(given, mechanism, left, table, private_scaling, imputation_share)
     mechanism_options.warn_of_size(level.mechanism, table)
     network = model_options.make_model(model)
     released = train_one(table, level.mechanism, model=network, scaling=level.scaling, unproved=unproved)

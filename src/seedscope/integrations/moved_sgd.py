@@ -175,9 +175,9 @@ def shuffles(seeds: np.ndarray, count: int) -> np.ndarray:
         state ^= state >> np.uint32(17)
         state ^= state << np.uint32(5)
         other = place + (state & np.uint32(2**31 - 1)) % np.uint32(count - place)
-        here = order[place].copy()
+        kept = order[place].copy()
         order[place] = order[other, models]
-        order[other, models] = here
+        order[other, models] = kept
     return order
 
 

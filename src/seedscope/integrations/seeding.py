@@ -28,12 +28,6 @@ def seeded(estimator: Any, draw: np.random.Generator) -> Any:
     return fresh
 
 
-def has_random_state(estimator: Any) -> bool:
-    """Whether an estimator, or anything in it, takes a random state."""
-    parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-    return bool(_new_states(parameters, np.random.default_rng(0)))
-
-
 def _new_states(parameters: dict[str, Any], draw: np.random.Generator) -> dict[str, Any]:
     """Return a new value for each random state, also of splitters and the like, which have no parameters to set."""
     states: dict[str, Any] = {}

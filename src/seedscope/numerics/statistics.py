@@ -17,6 +17,7 @@ from seedscope.core import require, require_count, require_probability, unknown_
 
 Side = Literal["both", "lower", "upper"]
 Interval = tuple[np.ndarray, np.ndarray]
+PERMUTED_TOGETHER = 1 << 15  # values whose groups' means are worked out at once: they stay in the processor's cache
 
 
 def clopper_pearson(successes: ArrayLike, trials: ArrayLike, confidence: ArrayLike, side: Side = "both") -> Interval:
@@ -228,8 +229,11 @@ def permutation_test_of_groups(
     require(x.ndim == 1 and x.shape == group.shape, f"one group per value is needed, got {group.shape} for {x.shape}.")
     require_count("draws", draws)
     centred, draw = x - x.mean(), np.random.default_rng(seed)
-    observed = _welch(centred, group) * (1 - 1e-9)  # a permutation that is the same partition must count as as large
-    as_large = sum(_welch(centred, draw.permutation(group)) >= observed for _ in range(draws))
+    observed = _welch(centred, group[None])[0] * (1 - 1e-9)  # the same partition drawn again must count as as large
+    together = max(1, PERMUTED_TOGETHER // max(1, len(group)))
+    blocks = [min(together, draws - start) for start in range(0, draws, together)]
+    drawn = (np.stack([draw.permutation(group) for _ in range(size)]) for size in blocks)
+    as_large = sum(int((_welch(centred, codes) >= observed).sum()) for codes in drawn)
     return (1 + as_large) / (1 + draws)
 
 
@@ -239,10 +243,12 @@ def _welch(x: np.ndarray, codes: np.ndarray) -> float:
     divisors = np.maximum(sizes, 1)
     means = np.bincount(codes, weights=x) / divisors
     spread = x.var()
-    inner = np.bincount(codes, weights=(x - means[codes]) ** 2) / np.maximum(sizes - 1, 1)
+    inner = summed((x - means.ravel()[bins]) ** 2) / np.maximum(sizes - 1, 1)
     inner = np.maximum(np.where(sizes > 1, inner, spread), 1e-9 * spread)  # a group of one has no spread of its own
-    weights = sizes / inner if spread > 0 else sizes.astype(float)
-    return float((weights * (means - np.average(means, weights=weights)) ** 2).sum())
+    weights = sizes / inner if spread > 0 else np.broadcast_to(sizes.astype(float), means.shape)
+    centre = (weights * means).sum(axis=1) / weights.sum(axis=1)
+    apart: np.ndarray = (weights * (means - centre[:, None]) ** 2).sum(axis=1)
+    return apart
 
 
 def spearman(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> tuple[float, float, float]:

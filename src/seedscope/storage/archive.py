@@ -92,8 +92,7 @@ def export_store(store: str | Path, file: str | Path) -> Archived:
     try:
         with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, PRIVATE), "w+b") as opened:
             _write(opened, names)
-            opened.flush()
-            os.fsync(opened.fileno())
+        synchronise(part)
         os.replace(part, target)
         synchronise(target.absolute().parent)
         return _archived(target, sorted(name.rstrip("/") or "." for name in names))
@@ -281,8 +280,7 @@ def _copy(source: Path, archive: zipfile.ZipFile, name: str, known: Mapping[str,
             digest.update(piece)
             size += len(piece)
             copy.write(piece)
-        copy.flush()
-        os.fsync(copy.fileno())
+    synchronise(target)
     same = (size, digest.hexdigest()) == (known["bytes"], known["sha256"])
     if not same:
         raise DamageError(f"{source} is damaged: {name} does not have its checksum; get the archive again.")

@@ -163,10 +163,10 @@ def _log_pair_sum(rows: np.ndarray, half: np.ndarray, shift: float) -> np.ndarra
     total = np.zeros(rows.shape[:-2])
     half = half - shift / 2
     for start in range(0, rows.shape[-2], BLOCK_ROWS):
-        here = slice(start, start + BLOCK_ROWS)
-        block = rows[..., here, :] @ rows[..., start:, :].swapaxes(-1, -2)
+        block_rows = slice(start, start + BLOCK_ROWS)
+        block = rows[..., block_rows, :] @ rows[..., start:, :].swapaxes(-1, -2)
         block += half[..., None, start:]
-        block += half[..., here, None]
+        block += half[..., block_rows, None]
         size = np.arange(block.shape[-2])
         block[..., size, size] = -np.inf
         np.exp(block, out=block)

@@ -200,12 +200,12 @@ def _sides(
     """Return both sides of the advantage, the error shared out; most: what (1 − e^−L)₊ cannot exceed."""
     each, ends = np.broadcast_to(np.asarray(together, float), losses.shape[1:]), np.empty((2, losses.shape[1]))
     for start in range(0, losses.shape[1], COLUMNS):
-        here = slice(start, start + COLUMNS)
-        part = np.asarray(losses[:, here], float)
+        block = slice(start, start + COLUMNS)
+        part = np.asarray(losses[:, block], float)
         gain = np.minimum(_gain(part), most)
-        upper = betting_interval(gain, confidence, together=each[here], largest=most, anytime=anytime)[1]
-        lower = betting_lower(_steadier(part, gain), confidence, together=each[here], anytime=anytime)
-        ends[:, here] = np.minimum(lower, upper), upper
+        upper = betting_interval(gain, confidence, together=each[block], largest=most, anytime=anytime)[1]
+        lower = betting_lower(_steadier(part, gain), confidence, together=each[block], anytime=anytime)
+        ends[:, block] = np.minimum(lower, upper), upper
     return ends[0], ends[1]
 
 

@@ -45,10 +45,12 @@ class NormRecorder:
         every = self.job.norms_every
         if every == 1:
             return {name: norms[name].at[t].set(one) for name, one in self._observe(parameters).items()}
-        here = t % every == 0
+        observed = t % every == 0
         nothing = {name: jnp.zeros(one.shape[1:], one.dtype) for name, one in norms.items()}
-        found = jax.lax.cond(here, self._observe, lambda _: nothing, parameters)
-        return {name: norms[name].at[jnp.where(here, t // every, self.slots)].set(one) for name, one in found.items()}
+        found = jax.lax.cond(observed, self._observe, lambda _: nothing, parameters)
+        return {
+            name: norms[name].at[jnp.where(observed, t // every, self.slots)].set(one) for name, one in found.items()
+        }
 
     def finished(self, norms: Records, parameters: Parameters) -> Records:
         """Return the arrays [seed, model, state, person] with the final state's norms in the last slot."""

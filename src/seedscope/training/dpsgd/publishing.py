@@ -63,18 +63,18 @@ class _Gradients:
         for first in range(0, len(batch), self.block):
             part = batch[first : first + self.block]
             places = np.resize(part, self.block)
-            here = (np.arange(self.block) < len(part)).astype(float)
-            total += np.asarray(self.compiled(weights, self.rows[places], self.labels[places], here))
+            shares = (np.arange(self.block) < len(part)).astype(float)
+            total += np.asarray(self.compiled(weights, self.rows[places], self.labels[places], shares))
         return total
 
 
 def _clipped(
-    network: Network, structured: Any, norm: float, smooth: bool, weights: Any, rows: Any, labels: Any, here: Any
+    network: Network, structured: Any, norm: float, smooth: bool, weights: Any, rows: Any, labels: Any, shares: Any
 ) -> Any:
     """Return the flat sum of clipped gradients."""
     from jax.flatten_util import ravel_pytree
 
-    return ravel_pytree(clipped_sum(network, structured(weights), rows, labels, here, norm, smooth))[0]
+    return ravel_pytree(clipped_sum(network, structured(weights), rows, labels, shares, norm, smooth))[0]
 
 
 class _Grid:
