@@ -237,11 +237,16 @@ def permutation_test_of_groups(
     return (1 + as_large) / (1 + draws)
 
 
-def _welch(x: np.ndarray, codes: np.ndarray) -> float:
-    """Return how far groups' means are apart, in units of their own spread; where that is 0, of a tiny one."""
-    sizes = np.bincount(codes)
-    divisors = np.maximum(sizes, 1)
-    means = np.bincount(codes, weights=x) / divisors
+def _welch(x: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return how far groups' means are apart for each row of codes, in units of their own spread, or of a tiny one."""
+    rows, groups = len(codes), int(codes.max()) + 1
+    bins = codes + groups * np.arange(rows)[:, None]
+
+    def summed(values: np.ndarray) -> np.ndarray:
+        return np.bincount(bins.ravel(), values.ravel(), rows * groups).reshape(rows, groups)
+
+    sizes = np.bincount(codes[0], minlength=groups)  # the same in every permutation
+    means = summed(np.broadcast_to(x, codes.shape)) / np.maximum(sizes, 1)
     spread = x.var()
     inner = summed((x - means.ravel()[bins]) ** 2) / np.maximum(sizes - 1, 1)
     inner = np.maximum(np.where(sizes > 1, inner, spread), 1e-9 * spread)  # a group of one has no spread of its own
