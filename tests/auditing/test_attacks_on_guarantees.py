@@ -239,10 +239,10 @@ class TestRowsOfOnePerson:
     def test_what_is_known_of_rows_only_is_not_said_of_people(self) -> None:
         data = self.several_rows(each=4)
         mechanism = ss.DPSGD(steps=5, batch_size=10, noise_multiplier=8.0)
-        grid, records = ss.Grid(seeds=10, neighbours=3), ss.Records(norms=ss.Norms())
+        grid, records = ss.Grid(seeds=10, neighbours=3), ss.Records(norms=ss.Norms(), losses_of="train")
         found = audit(ss.train(data, mechanism, grid=grid, records=records, jobs=1), data=data)
         assert found.levels[0].per_instance is None
-        assert found.levels[0].privacy_loss is None
+        assert found.levels[0].privacy_loss is None  # 10 seeds are too few, and norms are about rows
         assert sum("people have up to 4" in left.reason for left in found.levels[0].left_out) >= 2
 
     def test_the_best_possible_attack_is_on_a_person_and_not_on_a_row(self) -> None:
@@ -253,6 +253,18 @@ class TestRowsOfOnePerson:
         persons, alone = present(found.levels[0].privacy_loss), present(single.levels[0].privacy_loss)
         assert len(persons.people) == data.base.people < len(alone.people)
         assert persons.advantage.min() > 2 * np.median(alone.advantage)
+
+    def test_under_dpsgd_too_the_best_possible_attack_is_on_a_person(self) -> None:
+        data, mechanism = self.several_rows(each=4), ss.DPSGD(steps=20, batch_size=15, noise_multiplier=2.0)
+        rows = replace(data, train=replace(data.train, persons=None), rows_per_person=1)
+        records = ss.Records(losses_of="train")
+        by_unit = [
+            present(audit(ss.train(one, mechanism, grid=ss.Grid(40), records=records, jobs=1)).levels[0].privacy_loss)
+            for one in (data, rows)
+        ]
+        persons, alone = by_unit
+        assert len(persons.people) == data.base.people < len(alone.people)
+        assert np.median(persons.advantage) > 1.5 * np.median(alone.advantage)
 
     def test_delta_is_held_against_people_not_rows(self) -> None:
         found = audit(ss.train(self.several_rows(each=4), ss.OutputPerturbation(1.0, 1e-5), grid=ss.Grid(8), jobs=1))
@@ -288,7 +300,7 @@ class TestRowsOfOnePerson:
     def test_the_least_useful_epsilon_is_told_for_the_person_too(self, name: str) -> None:
         data = self.several_rows(each=4)
         chosen = level(MechanismOptions(), name.replace("_", "-"), 0.1, data)
-        with pytest.raises(ss.SeedscopeError, match="for each of a person's 4 rows, .* for the person"):
+        with pytest.raises(ss.SeedscopeError, match=r"for each of a person's 4 rows, .* for the person"):
             make_plan(data, chosen.mechanism)
 
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 LARGEST_BATCH, FEWEST_STEPS, MOST_STEPS = 1024, 50, 500
 LOGIT, CLIP, STEP = 5.0, 0.35, 8.0  # how far noise may move a logit; C over R; the step size times R² at most
 SIZE_SHOWS = 100  # times steps × features above the rows squared: one row more or less then moves weights visibly
+MOST_ROWS = 8  # of a person whose privacy losses are recorded: all 2^8 subsets are looked at in every step
 NORMS_SPEED = 1e10  # floating-point operations per second of one core with per-example gradients, from the benchmarks
 
 
@@ -348,6 +349,11 @@ class DPSGD(StepMechanism):
         if self.noise_multiplier == 0:
             return "fisher_traces need noise_multiplier above 0, got 0: without noise the information is infinite."
         return "" if self.rule == "sum" else "fisher_traces need rule='sum': the mean's divisor depends on the batch."
+
+    def cannot_lose_together(self, rows: int, classes: int) -> str:
+        known = f"privacy losses of DP-SGD are known of people with at most {MOST_ROWS} rows"
+        drawn = "each row is in a batch by itself, and every subset of a person's rows counts"
+        return "" if rows <= MOST_ROWS else f"{known}, here are up to {rows}: {drawn}."
 
     def speed(self, load: Load) -> float:
         return NORMS_SPEED
