@@ -18,6 +18,7 @@ from seedscope.planning import make_plan
 from seedscope.training import SystemDraws
 from seedscope.training.dpsgd.publishing import _Grid
 from tests.helpers.present import present
+from tests.helpers.small_data import given_scaling, table
 
 EPSILON, SEEDS = 0.5, 240
 
@@ -305,7 +306,7 @@ class TestRowsOfOnePerson:
 
 
 class TestPublicReport:
-    def report(self, rows: int, category: str = "", broken: bool = False) -> dict[str, Any]:
+    def report(self, rows: int, category: str = "", broken: bool = False, mechanism: Any = None) -> dict[str, Any]:
         """Return the public report of a table; an alarm is planted by noise that is forgotten."""
         import pandas
 
@@ -316,7 +317,8 @@ class TestPublicReport:
         if category:
             frame.loc[0, "place"] = category
         data = from_frame(frame, target="ill", test="test")
-        mechanism = ss.OutputPerturbation(noise_scale=1e-9) if broken else ss.OutputPerturbation(1.0)
+        mechanism = mechanism or ss.OutputPerturbation(1.0, 1e-6)
+        mechanism = ss.OutputPerturbation(noise_scale=1e-9, delta=1e-6) if broken else mechanism
         trained = ss.train(data, mechanism, grid=ss.Grid(60, people=[0]), jobs=1)
         if broken:
             claim = replace(trained.guarantee, epsilon=ss.Number(0.01, "proved"))
@@ -329,7 +331,24 @@ class TestPublicReport:
         usual = self.report(90)
         assert usual == self.report(90, category="d") == self.report(93)
         assert "alarms" not in usual
-        assert usual["levels"][0]["delta"] in (1e-3, 1e-4)
+        assert usual["levels"][0]["delta"] == 1e-6
+        assert usual["levels"][0]["epsilon"] == 1.0
+
+    @pytest.mark.parametrize("mechanism", [ss.OutputPerturbation(1.0), ss.GaussianObjectivePerturbation(2.0)])
+    def test_a_delta_that_follows_the_number_of_rows_is_not_told(self, mechanism: Any) -> None:
+        below, above = (self.report(rows, mechanism=mechanism) for rows in (111, 114))  # 99 and 102 are trained on
+        assert below == above
+        assert below["levels"][0]["epsilon"] is None
+        assert "taken from the number of rows" in below["levels"][0]["guarantee"]["reason"]
+
+    def test_whether_the_number_of_rows_could_show_is_not_told(self) -> None:
+        data = table(120)
+        mechanism = ss.DPSGD.calibrated(2.0, 1e-6, examples=120, batch_size=20, steps=60)
+        trained = ss.train(data, mechanism, grid=ss.Grid(8), scaling=given_scaling(data), jobs=1)
+        assert "small enough to show in the weights" in trained.guarantee.reason
+        told = ss.audit(trained).as_dict(public=True)["levels"][0]["guarantee"]["reason"]
+        assert "small enough" not in told
+        assert told.endswith("the number of rows counts as public.")
 
     def test_after_an_alarm_no_epsilon_is_claimed(self) -> None:
         report = self.report(90, broken=True)

@@ -22,7 +22,7 @@ from seedscope.accounting import (
 )
 from seedscope.core import DELTA, Relation, SeedscopeError, require, require_count, require_probability
 from seedscope.mechanisms.base import Load, Recordable, require_not_negative
-from seedscope.mechanisms.guarantees import Conditions, Guarantee
+from seedscope.mechanisms.guarantees import SIZE_SEEN, Conditions, Guarantee
 from seedscope.mechanisms.released import NoisySums
 from seedscope.mechanisms.steps import StepMechanism, require_batch
 from seedscope.training import (
@@ -276,7 +276,7 @@ class DPSGD(StepMechanism):
             epsilon, by = self.personal_budget, f"{by} for each person, who is left out before they exceed a budget"
         by += "; the number of rows counts as public" if self.public_size is None else ""
         if self.size_shows(conditions.examples, (conditions.width or 1) - 1):
-            by += ", and is small enough to show in the weights: give public_size, known without the data"
+            by += SIZE_SEEN
         return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
 
     def size_shows(self, rows: int, features: int) -> bool:

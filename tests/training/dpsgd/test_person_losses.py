@@ -111,8 +111,8 @@ def test_a_runs_losses_are_the_sum_over_steps_written_out(model: Any, relation: 
             every *= np.minimum(1, 0.5 / np.linalg.norm(every, axis=1))[:, None]
             for k, owner in enumerate(OWNERS[first_rows]):
                 own = np.flatnonzero(owner == OWNERS)
-                there = [] if lacking >= 0 and OWNERS[lacking] == owner else np.intersect1d(own, batches[t])
-                y = sigma * normals + every[np.asarray(there, int)].sum(0)
+                gone = lacking >= 0 and OWNERS[lacking] == owner
+                y = sigma * normals + every[own[np.isin(own, batches[t]) & (not gone)]].sum(0)
                 total[k] += log_mixture(y, every[own], q, sigma)
                 if relation == "replace_one":
                     total[k] -= log_mixture(y, np.tile(every[40], (len(own), 1)), q, sigma)
@@ -155,7 +155,7 @@ def test_a_correct_run_passes_its_self_test_and_more_rows_are_more_exposed() -> 
     assert abs(float(np.exp(-found.losses).mean()) - 1) < 0.03  # E e^−L = 1
     first = [int(np.flatnonzero(one == OWNERS)[0]) for one in dict.fromkeys(OWNERS.tolist())]
     sizes = np.bincount(OWNERS)[OWNERS[np.sort(first)]]
-    assert found.advantage[sizes == 4].min() > 1.5 * found.advantage[sizes == 1].max()
+    assert np.median(found.advantage[sizes == 4]) > 1.5 * np.median(found.advantage[sizes == 1])
 
 
 @pytest.mark.slow
@@ -192,7 +192,7 @@ def test_how_many_rows_are_allowed_does_not_matter_but_how_many_there_are() -> N
 
 def test_losses_are_not_redrawn_for_people_of_several_rows() -> None:
     data = of_persons()
-    records = Records(probes=(), norms=ss.Norms())
+    records = Records(probes=(), norms=ss.Norms("train"))
     ensemble = train(data, DPSGD(**SETUP), grid=Grid(seeds=2), records=records, jobs=1)
     with pytest.raises(SeedscopeError, match="about single rows, and people have up to 4"):
         privacy_loss.everybody_redrawn(ensemble)

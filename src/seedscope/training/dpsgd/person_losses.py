@@ -66,7 +66,8 @@ def grouped(owners: np.ndarray, places: np.ndarray, rows: np.ndarray, labels: np
         numbers: persons times subsets of their rows that are worked on together.
     """
     whose, everybody = owners[places], np.argsort(owners, kind="stable")
-    starts, ends = (np.searchsorted(owners[everybody], whose, side) for side in ("left", "right"))  # type: ignore[call-overload]
+    starts = np.searchsorted(owners[everybody], whose)
+    ends = np.searchsorted(owners[everybody], whose, "right")
     own = [everybody[start:end] for start, end in zip(starts, ends, strict=True)]
     sizes = ends - starts
     order, groups, before = np.empty(len(places), np.int32), [], 0
@@ -213,7 +214,7 @@ def person_losses(pulls: Pulls, inside: jax.Array, rate: float, other: StandIn |
         return own
     pull = other.product + jnp.einsum("i...,i...->...", other.shared, there)  # ⟨y, h⟩
     drawn = np.arange(rows + 1)
-    many = drawn.reshape(-1, *[1] * pull.ndim).astype(along.dtype)
+    many = jnp.asarray(drawn.reshape(-1, *[1] * pull.ndim), along.dtype)
     weights = chances(drawn, rows, rate) * [math.comb(rows, m) for m in drawn]
     return own - log_mean_exp(many * pull - many**2 / 2 * other.square, weights)
 
@@ -224,7 +225,8 @@ def subsets(rows: int) -> np.ndarray:
     >>> subsets(2).astype(int).tolist()
     [[0, 0], [1, 0], [0, 1], [1, 1]]
     """
-    return (np.arange(2**rows)[:, None] >> np.arange(rows)) % 2 == 1
+    found: np.ndarray = (np.arange(2**rows)[:, None] >> np.arange(rows)) % 2 == 1
+    return found
 
 
 def chances(drawn: np.ndarray, rows: int, rate: float) -> np.ndarray:
