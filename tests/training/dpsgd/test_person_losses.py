@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 import seedscope as ss
 from seedscope import DPSGD, Cosine, Grid, Momentum, Records, SeedscopeError, mlp, privacy_loss, train
 from seedscope.analyses.privacy_loss import SampledLoss
+from seedscope.commands.audit import _losses_of
 from seedscope.datasets import Dataset
 from seedscope.models import logistic, network_of
 from seedscope.planning import make_plan
@@ -183,6 +184,14 @@ def test_too_many_rows_of_a_person_are_refused_by_name() -> None:
     data = of_persons(np.repeat(np.arange(4), [9, 10, 10, 11]))
     with pytest.raises(SeedscopeError, match="at most 8 rows, here are up to 11"):
         train(data, DPSGD(**SETUP), grid=Grid(seeds=2), records=RECORDS, jobs=1)
+
+
+def test_the_audit_command_asks_for_the_losses_of_persons_where_they_are_known() -> None:
+    many = of_persons(np.repeat(np.arange(4), [9, 10, 10, 11]))
+    assert _losses_of(of_persons(), DPSGD(**SETUP)) == "train"
+    assert _losses_of(many, DPSGD(**SETUP)) is None
+    assert _losses_of(many, ss.ObjectivePerturbation(1.0)) == "train"
+    assert _losses_of(of_persons(classes=3), ss.ObjectivePerturbation(1.0)) is None
 
 
 def test_how_many_rows_are_allowed_does_not_matter_but_how_many_there_are() -> None:
