@@ -18,6 +18,7 @@ from seedscope.planning import make_plan
 from seedscope.training import SystemDraws
 from seedscope.training.dpsgd.publishing import _Grid
 from tests.helpers.present import present
+from tests.helpers.small_data import given_scaling, table
 
 EPSILON, SEEDS = 0.5, 240
 
@@ -239,10 +240,10 @@ class TestRowsOfOnePerson:
     def test_what_is_known_of_rows_only_is_not_said_of_people(self) -> None:
         data = self.several_rows(each=4)
         mechanism = ss.DPSGD(steps=5, batch_size=10, noise_multiplier=8.0)
-        grid, records = ss.Grid(seeds=10, neighbours=3), ss.Records(norms=ss.Norms())
+        grid, records = ss.Grid(seeds=10, neighbours=3), ss.Records(norms=ss.Norms(), losses_of="train")
         found = audit(ss.train(data, mechanism, grid=grid, records=records, jobs=1), data=data)
         assert found.levels[0].per_instance is None
-        assert found.levels[0].privacy_loss is None
+        assert found.levels[0].privacy_loss is None  # 10 seeds are too few, and norms are about rows
         assert sum("people have up to 4" in left.reason for left in found.levels[0].left_out) >= 2
 
     def test_the_best_possible_attack_is_on_a_person_and_not_on_a_row(self) -> None:
@@ -253,6 +254,18 @@ class TestRowsOfOnePerson:
         persons, alone = present(found.levels[0].privacy_loss), present(single.levels[0].privacy_loss)
         assert len(persons.people) == data.base.people < len(alone.people)
         assert persons.advantage.min() > 2 * np.median(alone.advantage)
+
+    def test_under_dpsgd_too_the_best_possible_attack_is_on_a_person(self) -> None:
+        data, mechanism = self.several_rows(each=4), ss.DPSGD(steps=20, batch_size=15, noise_multiplier=2.0)
+        rows = replace(data, train=replace(data.train, persons=None), rows_per_person=1)
+        records = ss.Records(losses_of="train")
+        by_unit = [
+            present(audit(ss.train(one, mechanism, grid=ss.Grid(40), records=records, jobs=1)).levels[0].privacy_loss)
+            for one in (data, rows)
+        ]
+        persons, alone = by_unit
+        assert len(persons.people) == data.base.people < len(alone.people)
+        assert np.median(persons.advantage) > 1.5 * np.median(alone.advantage)
 
     def test_delta_is_held_against_people_not_rows(self) -> None:
         found = audit(ss.train(self.several_rows(each=4), ss.OutputPerturbation(1.0, 1e-5), grid=ss.Grid(8), jobs=1))
@@ -293,7 +306,7 @@ class TestRowsOfOnePerson:
 
 
 class TestPublicReport:
-    def report(self, rows: int, category: str = "", broken: bool = False) -> dict[str, Any]:
+    def report(self, rows: int, category: str = "", broken: bool = False, mechanism: Any = None) -> dict[str, Any]:
         """Return the public report of a table; an alarm is planted by noise that is forgotten."""
         import pandas
 
@@ -304,7 +317,8 @@ class TestPublicReport:
         if category:
             frame.loc[0, "place"] = category
         data = from_frame(frame, target="ill", test="test")
-        mechanism = ss.OutputPerturbation(noise_scale=1e-9) if broken else ss.OutputPerturbation(1.0)
+        mechanism = mechanism or ss.OutputPerturbation(1.0, 1e-6)
+        mechanism = ss.OutputPerturbation(noise_scale=1e-9, delta=1e-6) if broken else mechanism
         trained = ss.train(data, mechanism, grid=ss.Grid(60, people=[0]), jobs=1)
         if broken:
             claim = replace(trained.guarantee, epsilon=ss.Number(0.01, "proved"))
@@ -317,7 +331,24 @@ class TestPublicReport:
         usual = self.report(90)
         assert usual == self.report(90, category="d") == self.report(93)
         assert "alarms" not in usual
-        assert usual["levels"][0]["delta"] in (1e-3, 1e-4)
+        assert usual["levels"][0]["delta"] == 1e-6
+        assert usual["levels"][0]["epsilon"] == 1.0
+
+    @pytest.mark.parametrize("mechanism", [ss.OutputPerturbation(1.0), ss.GaussianObjectivePerturbation(2.0)])
+    def test_a_delta_that_follows_the_number_of_rows_is_not_told(self, mechanism: Any) -> None:
+        below, above = (self.report(rows, mechanism=mechanism) for rows in (111, 114))  # 99 and 102 are trained on
+        assert below == above
+        assert below["levels"][0]["epsilon"] is None
+        assert "taken from the number of rows" in below["levels"][0]["guarantee"]["reason"]
+
+    def test_whether_the_number_of_rows_could_show_is_not_told(self) -> None:
+        data = table(120)
+        mechanism = ss.DPSGD.calibrated(2.0, 1e-6, examples=120, batch_size=20, steps=60)
+        trained = ss.train(data, mechanism, grid=ss.Grid(8), scaling=given_scaling(data), jobs=1)
+        assert "small enough to show in the weights" in trained.guarantee.reason
+        told = ss.audit(trained).as_dict(public=True)["levels"][0]["guarantee"]["reason"]
+        assert "small enough" not in told
+        assert told.endswith("the number of rows counts as public.")
 
     def test_after_an_alarm_no_epsilon_is_claimed(self) -> None:
         report = self.report(90, broken=True)

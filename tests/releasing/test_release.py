@@ -105,6 +105,12 @@ def test_what_is_written_tells_nothing_of_how_many_rows_there_are(tmp_path: Path
     assert "41" not in json.dumps(kept["guarantee"]) + json.dumps(kept["mechanism"])
 
 
+@pytest.mark.parametrize("mechanism", [ss.OutputPerturbation(1.0), ss.GaussianObjectivePerturbation(2.0)])
+def test_a_delta_that_would_tell_how_many_rows_there_are_is_refused(mechanism: Mechanism) -> None:
+    with pytest.raises(ss.SeedscopeError, match="δ would follow the number of rows"):
+        ss.release(table(norm_bound=1.0), mechanism)
+
+
 def test_the_card_says_what_counts_as_public_and_what_is_not_covered(tmp_path: Path) -> None:
     ss.release(table(norm_bound=1.0), PROVED["objective"]).save(tmp_path / "model")
     card = (tmp_path / "model" / "MODEL_CARD.md").read_text()

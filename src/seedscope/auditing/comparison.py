@@ -258,8 +258,9 @@ def _contender(
     store: str | Path | None, jobs: int | None, progress: Done | None,
 ) -> Contender:  # fmt: skip
     """Return a mechanism with what its trained models are worth."""
-    watched = data.rows_per_person == 1 and not mechanism.cannot_record("privacy_losses")
-    everyone: Literal["train"] | None = "train" if watched and name != NO_PRIVACY else None
+    unknown = data.base.persons is not None and mechanism.cannot_lose_together(data.base.most_rows, data.classes)
+    unknown = unknown or mechanism.cannot_record("privacy_losses")
+    everyone: Literal["train"] | None = None if unknown or name == NO_PRIVACY else "train"
     ensemble = train(
         data, mechanism, grid=Grid(models, root_seed=seed), records=Records(probes=("test",), losses_of=everyone),
         jobs=jobs, store=None if store is None else Path(store) / name.replace(" ", "-"), progress=progress,

@@ -14,9 +14,9 @@ from seedscope.auditing.intrinsic_people import plain_numbers
 from seedscope.auditing.levels import Level
 from seedscope.auditing.performance import settings
 from seedscope.auditing.sensitive import plain_told
-from seedscope.auditing.words import NOT_OWN, PUBLIC_ALARM, guarantee_meaning
+from seedscope.auditing.words import NOT_OWN, PUBLIC_ALARM, PUBLIC_DELTA, guarantee_meaning
 from seedscope.core import RELATION_WORDS, Number, number_or_none, plain_list, plain_values
-from seedscope.mechanisms import NOT_COVERED
+from seedscope.mechanisms import NOT_COVERED, SIZE_SEEN
 
 
 def level_document(level: Level) -> dict[str, Any]:
@@ -159,16 +159,16 @@ def _intrinsic(level: Level) -> dict[str, Any]:
 
 def public_level(level: Level) -> dict[str, Any]:
     """Return a level's guarantee in round numbers, which tell nothing of how many rows there were; none if beaten."""
-    beaten = bool(level.broken)
-    epsilon, delta = level.guarantee.epsilon, rounded_up(level.guarantee.delta, digits=0)
-    number = None if epsilon is None or beaten else replace(epsilon, value=rounded_up(epsilon.value, digits=3))
-    reason = PUBLIC_ALARM if beaten else level.guarantee.reason
+    untold = PUBLIC_ALARM if level.broken else PUBLIC_DELTA if level.ensemble.mechanism.delta_follows_size else ""
+    epsilon, delta = level.guarantee.epsilon, 0.0 if untold else rounded_up(level.guarantee.delta, digits=0)
+    number = None if epsilon is None or untold else replace(epsilon, value=rounded_up(epsilon.value, digits=3))
+    reason = untold or level.guarantee.reason.replace(SIZE_SEEN, "")  # whether it shows depends on how many there are
     shown = replace(level.guarantee, epsilon=number, delta=delta, reason=reason)
     value = None if number is None else number.value
     label = level.ensemble.mechanism.name if value is None else f"ε = {value:g}"
     words = {
         "relation": RELATION_WORDS[shown.relation],
-        "meaning": guarantee_meaning(value, delta),
+        "meaning": untold or guarantee_meaning(value, delta),
         "not_covered": list(NOT_COVERED),
     }
     return {"label": label, "epsilon": value, "delta": delta, "guarantee": shown.describe() | words}

@@ -11,6 +11,7 @@ NOTICE = (
     "page with those who may see the data; for everybody else make the public report. The models of an audit must not "
     "be released: whoever knows the seed can take their noise off. 'seedscope release' trains the one that may."
 )
+PUBLIC_DELTA = "δ was taken from the number of rows, which is not told here: give delta, and an ε can be claimed."
 PUBLIC_ALARM = "An attack beat what is guaranteed, so the training has a bug: no ε is claimed for it."
 TIGHTER = "the same guarantee by a tighter accountant (privacy-loss distribution)"
 NOT_OWN = "nobody's own: a tighter accountant gives it to everybody"

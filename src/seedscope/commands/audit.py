@@ -327,8 +327,9 @@ def _traced(data: Dataset, mechanism: Any) -> dict[str, Any]:
 
 def _losses_of(data: Dataset, mechanism: Any) -> Any:
     """Return whose privacy losses are recorded: everybody's, where the mechanism has them for what a person is."""
-    of_rows = data.base.persons is not None and (mechanism.last_step > 0 or data.classes > 2)
-    return None if of_rows or mechanism.cannot_record("privacy_losses") else "train"
+    together = data.base.persons is not None
+    unknown = together and mechanism.cannot_lose_together(data.base.most_rows, data.classes)
+    return None if unknown or mechanism.cannot_record("privacy_losses") else "train"
 
 
 def _examined(

@@ -44,6 +44,11 @@ class Part:
         """How many people the rows are of."""
         return len(self) if self.persons is None else len(np.unique(self.persons))
 
+    @property
+    def most_rows(self) -> int:
+        """The largest number of rows that one person has."""
+        return 1 if self.persons is None else int(np.unique(self.persons, return_counts=True)[1].max(initial=1))
+
     def take(self, index: np.ndarray | slice) -> Part:
         """Return the rows that the index selects, in its order."""
         groups = {name: values[index] for name, values in self.groups.items()}

@@ -13,7 +13,7 @@ from seedscope.mechanisms.augmented import AugmentedOutputPerturbation
 from seedscope.mechanisms.base import Load, Mechanism, Recordable, mechanism_from
 from seedscope.mechanisms.dpsgd import DPSGD
 from seedscope.mechanisms.gaussian_objective import GaussianObjectivePerturbation
-from seedscope.mechanisms.guarantees import NOT_COVERED, Conditions, Guarantee, group_privacy, only_if
+from seedscope.mechanisms.guarantees import NOT_COVERED, SIZE_SEEN, Conditions, Guarantee, group_privacy, only_if
 from seedscope.mechanisms.minimisers import MinimiserMechanism
 from seedscope.mechanisms.objective import Calibration, Chaudhuri, Diffprivlib062, ObjectivePerturbation, OneFactor
 from seedscope.mechanisms.output import OutputPerturbation
@@ -27,6 +27,7 @@ __all__ = [
     "DPSGD",
     "NOT_COVERED",
     "SGD",
+    "SIZE_SEEN",
     "AugmentedOutputPerturbation",
     "Calibration",
     "Cargo",

@@ -11,8 +11,10 @@
     published(job, draws, epsilon)  the weights of the one model to publish
     work, memory, speed             what training one model costs
     cannot_record(name)             why something cannot be recorded while it trains, empty where it can
+    cannot_lose_together(rows, …)   why the privacy loss of a person with several rows is not known, empty where it is
     noisy_sums, plain_steps, regression, noisy_minimum, noisy_objective   what it releases, for analyses about it
     weight_noise(conditions)        the public noise on each weight, by which whoever holds a model may abstain
+    delta_follows_size              whether δ is taken from the number of rows, so that it would tell it
     size_shows(rows, features)      whether the number of rows decides how it trains, and could be told from weights
     surrogate(job)                  cheap stand-ins with the same noise, for fewer re-trainings
     surrogate_afterwards            whether they are quickly worked out again for models that were trained before
@@ -182,6 +184,15 @@ class Mechanism(Described, ABC):
                 "density that could be compared with and without a person."
             )
         return f"{what} are recorded for DPSGD only, the mechanism is {self.name}."
+
+    @property
+    def delta_follows_size(self) -> bool:
+        """Whether δ is taken from the number of rows, so that it would tell it."""
+        return False
+
+    def cannot_lose_together(self, rows: int, classes: int) -> str:
+        """Return why the losses of people with up to this many rows each are not known; empty where they are."""
+        return f"privacy losses of {self.name} are about single rows, and people have up to {rows} here."
 
     def trade_off(self, conditions: Conditions) -> TradeOff | None:
         """Return the curve that bounds every membership attack, of the guarantee's kind; None where none is proved."""

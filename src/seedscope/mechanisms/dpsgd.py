@@ -22,7 +22,7 @@ from seedscope.accounting import (
 )
 from seedscope.core import DELTA, Relation, SeedscopeError, require, require_count, require_probability
 from seedscope.mechanisms.base import Load, Recordable, require_not_negative
-from seedscope.mechanisms.guarantees import Conditions, Guarantee
+from seedscope.mechanisms.guarantees import SIZE_SEEN, Conditions, Guarantee
 from seedscope.mechanisms.released import NoisySums
 from seedscope.mechanisms.steps import StepMechanism, require_batch
 from seedscope.training import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 LARGEST_BATCH, FEWEST_STEPS, MOST_STEPS = 1024, 50, 500
 LOGIT, CLIP, STEP = 5.0, 0.35, 8.0  # how far noise may move a logit; C over R; the step size times R² at most
 SIZE_SHOWS = 100  # times steps × features above the rows squared: one row more or less then moves weights visibly
+MOST_ROWS = 8  # of a person whose privacy losses are recorded: all 2^8 subsets are looked at in every step
 NORMS_SPEED = 1e10  # floating-point operations per second of one core with per-example gradients, from the benchmarks
 
 
@@ -275,7 +276,7 @@ class DPSGD(StepMechanism):
             epsilon, by = self.personal_budget, f"{by} for each person, who is left out before they exceed a budget"
         by += "; the number of rows counts as public" if self.public_size is None else ""
         if self.size_shows(conditions.examples, (conditions.width or 1) - 1):
-            by += ", and is small enough to show in the weights: give public_size, known without the data"
+            by += SIZE_SEEN
         return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
 
     def size_shows(self, rows: int, features: int) -> bool:
@@ -348,6 +349,11 @@ class DPSGD(StepMechanism):
         if self.noise_multiplier == 0:
             return "fisher_traces need noise_multiplier above 0, got 0: without noise the information is infinite."
         return "" if self.rule == "sum" else "fisher_traces need rule='sum': the mean's divisor depends on the batch."
+
+    def cannot_lose_together(self, rows: int, classes: int) -> str:
+        known = f"privacy losses of DP-SGD are known of people with at most {MOST_ROWS} rows"
+        drawn = "each row is in a batch by itself, and every subset of a person's rows counts"
+        return "" if rows <= MOST_ROWS else f"{known}, here are up to {rows}: {drawn}."
 
     def speed(self, load: Load) -> float:
         return NORMS_SPEED

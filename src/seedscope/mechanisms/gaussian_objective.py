@@ -78,6 +78,10 @@ class GaussianObjectivePerturbation(TiltedMechanism):
         super().check(conditions)
         self.require_useful(self.tilt(conditions), conditions)
 
+    @property
+    def delta_follows_size(self) -> bool:
+        return self.delta is None
+
     def delta_for(self, conditions: Conditions) -> float:
         """Return δ: the given one, or 1/N²."""
         return conditions.examples**-2 if self.delta is None else self.delta

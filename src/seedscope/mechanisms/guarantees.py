@@ -60,6 +60,7 @@ class Conditions:
 
 
 LARGEST_EXPONENT = 700  # of e, in floating point
+SIZE_SEEN = ", and is small enough to show in the weights: give public_size, known without the data"
 NOT_COVERED = (
     "The people of a test part: no ε is about them, and what is measured on them tells something of them.",
     "The choice of a level or a setting by results on private data: every such look costs privacy beyond this ε.",

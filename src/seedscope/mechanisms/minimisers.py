@@ -74,6 +74,10 @@ class MinimiserMechanism(Mechanism):
         require(conditions.is_table, f"{self.name} needs a table of features, the data are images.")
         self.norm_bound(conditions)
 
+    def cannot_lose_together(self, rows: int, classes: int) -> str:
+        two = f"privacy losses of a person with several rows are known of two classes, here are {classes}."
+        return "" if classes == 2 else two
+
     def work(self, load: Load) -> float:
         return 60.0 * load.examples * load.parameters  # about ten Newton steps
 

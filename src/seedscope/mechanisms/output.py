@@ -194,6 +194,10 @@ class OutputPerturbation(MinimiserMechanism):
     def words(self) -> str:
         return "output perturbation (Gaussian noise on the regularised solution)"
 
+    @property
+    def delta_follows_size(self) -> bool:
+        return self.delta is None
+
     def _delta(self, conditions: Conditions) -> float:
         """Return δ: the given one, or 1/N²."""
         return conditions.examples**-2 if self.delta is None else self.delta

@@ -409,12 +409,9 @@ def _check(plan: Plan) -> None:
 
 def _require_losses_of_persons(plan: Plan) -> None:
     """Raise where the privacy losses of a person with several rows are not known."""
-    if plan.data.base.persons is None:
-        return
-    stepwise = "privacy losses of DP-SGD are about single rows: each of a person's rows is in a batch or not by itself"
-    require(plan.mechanism.last_step == 0, f"{stepwise}; here persons may have several.", "person")
-    two = "privacy losses of a person with several rows are known of two classes"
-    require(plan.data.classes == 2, f"{two}, here are {plan.data.classes}.", "person")
+    if plan.data.base.persons is not None:
+        refusal = plan.mechanism.cannot_lose_together(plan.data.base.most_rows, plan.data.classes)
+        require(not refusal, refusal, "person")
 
 
 def _require_recordable(plan: Plan, what: Recordable) -> None:

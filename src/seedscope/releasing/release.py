@@ -35,7 +35,8 @@ def release(
     Args:
         data: with public ranges of its columns, or rows with a norm bound; otherwise scaling is learned and nothing is
             proved.
-        mechanism: with a proved guarantee. Smoothing its minimiser costs 1/1024 of ε more, which the guarantee counts.
+        mechanism: with a proved guarantee, and a δ that does not follow the number of rows. Smoothing its minimiser
+            costs 1/1024 of ε more, which the guarantee counts.
         model: a network for DP-SGD; default logistic regression.
         scaling: default as for `train`.
         unproved: publish all the same what is not proved.
@@ -49,6 +50,8 @@ def release(
     require_type("data", data, Dataset, "load(name) or read_table(file, target=…) give one")
     draws = draws or SystemDraws()
     plan = make_plan(all_rows(data), mechanism, model, Grid(1, root_seed=0), Records(probes=()), scaling)
+    told = "δ would follow the number of rows, and the card would tell it; give delta, known without the data."
+    require(unproved or not mechanism.delta_follows_size, told, argument="delta")
     smoothing = _smoothing(plan)
     guarantee = _guarantee(plan, smoothing)
     if not (guarantee.is_proved or unproved):

@@ -95,9 +95,3 @@ def test_an_audit_of_persons_shows_the_best_possible_attack_on_each() -> None:
     assert level.privacy_loss is not None
     assert level.privacy_loss.kind == "proved"
     assert len(level.privacy_loss.people) == data.base.people
-
-
-def test_what_is_only_known_of_rows_is_refused_by_name() -> None:
-    private = ss.DPSGD(learning_rate=0.5, batch_size=40, steps=3, clipping_norm=1.0, noise_multiplier=2.0, delta=1e-6)
-    with pytest.raises(ss.SeedscopeError, match="in a batch or not by itself"):
-        ss.train(by_person(), private, grid=ss.Grid(seeds=2), records=ss.Records(losses_of="train"))

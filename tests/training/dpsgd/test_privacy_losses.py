@@ -26,7 +26,7 @@ from seedscope.models import logistic, network_of
 from seedscope.planning import make_plan
 from seedscope.training.dpsgd.noise import Noise, noise_keys, normals_like
 from seedscope.training.dpsgd.privacy_losses import network_pulls
-from seedscope.training.dpsgd.unit_losses import Columns, _columns, unit_pulls, with_ones
+from seedscope.training.dpsgd.unit_losses import Columns, columns_of, unit_pulls, with_ones
 from seedscope.training.gradient import log_loss
 from tests.helpers.small_data import table
 
@@ -56,7 +56,7 @@ def test_pulls_are_products_with_each_persons_clipped_gradient(model: Any, smoot
         return log_loss(network.apply(where, row[None]), label[None])[0]
 
     if model == logistic():
-        columns = Columns(_columns(parameters), _columns(normals), 1)
+        columns = Columns(columns_of(parameters), columns_of(normals), 1)
         found = jax.tree.map(lambda one: one[:, 0], unit_pulls(with_ones(rows), labels, columns, smooth, 0.4)[0])
     else:
         found = network_pulls(network, smooth, 0.4, normals, parameters, normals, (rows, labels))

@@ -40,9 +40,8 @@ def everybody(ensemble: Ensemble, *, data: Dataset | None = None, confidence: fl
     if ensemble.mechanism.regression_released:
         return _exact(ensemble, data)
     dataset = ensemble.dataset
-    refusal = ensemble.mechanism.cannot_record("privacy_losses") or _only_of_rows(ensemble)
-    require(not _only_of_rows(ensemble), refusal)
-    require("privacy_losses" in dataset, refusal or "no privacy losses were recorded; train with Records(losses_of=…).")
+    asked = "no privacy losses were recorded; train with Records(losses_of=…)."
+    require("privacy_losses" in dataset, _not_recorded(ensemble) or asked)
     losses = varied_init(dataset["privacy_losses"]).sel(neighbour=BASE).values
     guarantee, sums = ensemble.guarantee, ensemble.mechanism.noisy_sums(ensemble.description.data.examples)
     pure = guarantee.epsilon is not None and guarantee.delta == 0
@@ -95,11 +94,19 @@ def everybody_redrawn(ensemble: Ensemble, *, redraws: int = REDRAWS, confidence:
     )
 
 
+def _not_recorded(ensemble: Ensemble) -> str:
+    """Return why privacy losses cannot be recorded; empty where they can."""
+    rows, mechanism = ensemble.description.preprocessing.rows_per_person, ensemble.mechanism
+    classes = ensemble.description.conditions.classes
+    several = "" if rows == 1 else mechanism.cannot_lose_together(rows, classes)
+    return mechanism.cannot_record("privacy_losses") or several
+
+
 def _only_of_rows(ensemble: Ensemble) -> str:
-    """Return why losses recorded step by step are not those of a person with several rows; empty where they are."""
+    """Return why losses redrawn along norms are not those of a person with several rows; empty where they are."""
     rows = ensemble.description.preprocessing.rows_per_person
-    several = f"privacy losses of DP-SGD are about single rows, and people have up to {rows} here."
-    return several if rows > 1 and ensemble.mechanism.last_step > 0 else ""
+    several = f"losses redrawn along gradient norms are about single rows, and people have up to {rows} here; train "
+    return "" if rows == 1 else several + "more models, whose own losses are about persons."
 
 
 def claimed_curve(ensemble: Ensemble) -> TradeOff | None:

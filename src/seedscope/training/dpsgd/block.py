@@ -21,6 +21,7 @@ from seedscope.training.dpsgd.noise import Noise
 from seedscope.training.dpsgd.norms import NormRecorder
 from seedscope.training.dpsgd.path_sums import PathSummer
 from seedscope.training.dpsgd.per_example import has_one_unit, known_of_rows
+from seedscope.training.dpsgd.person_losses import PersonNetworkLosses, Persons, PersonUnitLosses
 from seedscope.training.dpsgd.personal_budgets import SPENT, Budget, Filter
 from seedscope.training.dpsgd.privacy_losses import LossRecorder, NetworkLosses, Scales, Spare
 from seedscope.training.dpsgd.sums import Data, Dials, PrivateJob, batch_sum, no_traces, noisy_update, probe_keys
@@ -53,7 +54,7 @@ def train_block(
     people: tuple[jax.Array, jax.Array] | None,
     traced: jax.Array | None,
     owners: jax.Array | None = None,
-    lossy: Lossy | None = None,
+    lossy: Lossy | Persons | None = None,
     tables: jax.Array | None = None,
     budget: Budget | None = None,
 ) -> Records:
@@ -63,7 +64,7 @@ def train_block(
     spare example last; drawn [seed, place] and sizes [step, seed], the batches; keys [seed], of the noise; neighbours
     [model]; segments [checkpoint, 2]; probes: (rows, labels) on which scores are recorded; people: blocks of (rows,
     labels) whose gradient norms are recorded; traced [example]: the rows whose Fisher traces are; owners [N+1]: whose
-    each row is, where neighbours are persons; lossy: places and blocks of the rows whose privacy losses are recorded;
+    each row is, where neighbours are persons; lossy: the rows, or persons, whose privacy losses are recorded;
     tables [order, bin]: of step divergences, where instead of people's norms their sums over the run are recorded;
     budget: what everybody may spend, where people have one.
     """
@@ -130,14 +131,21 @@ def _recorder(
     return PathSummer(norms.norms_now, tables, dials.clipping_norm, job.norms_every, job.private.steps)
 
 
-def _loss_recorder(job: PrivateJob, lossy: Lossy | None, rows: jax.Array, labels: jax.Array) -> LossRecorder | None:
+def _loss_recorder(
+    job: PrivateJob, lossy: Lossy | Persons | None, rows: jax.Array, labels: jax.Array
+) -> LossRecorder | None:
     """Return what sums up privacy losses, None where nobody's are recorded; the spare example is the last row."""
     if lossy is None:
         return None
     examples, smooth = len(rows) - 1, job.private.clipping.smooth
     rate = job.private.batch_size / job.private.sampling_size(examples)
     spare = Spare(rows[-1], labels[-1]) if job.relation == "replace_one" else None
-    if has_one_unit(jax.eval_shape(job.network.init, jax.random.key(0))):
+    one_unit = has_one_unit(jax.eval_shape(job.network.init, jax.random.key(0)))
+    if isinstance(lossy, Persons):
+        if one_unit:
+            return PersonUnitLosses(smooth, rate, examples, lossy, spare)
+        return PersonNetworkLosses(job.network, smooth, job.parts.one_by_one, rate, examples, lossy, spare)
+    if one_unit:
         blocks = jax.vmap(with_ones)(lossy.blocks[0]), lossy.blocks[1]
         return UnitLosses(smooth, rate, examples, lossy.places, job.losses_of_all, blocks, spare)
     return NetworkLosses(job.network, smooth, job.parts.one_by_one, rate, examples, *lossy, spare)

@@ -52,18 +52,18 @@ class LossRecorder(ABC):
     """Adds up the privacy losses of people, rows of the training data."""
 
     @abstractmethod
-    def empty(self, parameters: Parameters) -> jax.Array:
+    def empty(self, parameters: Parameters) -> Any:
         """Return losses of 0, in the recorder's own layout."""
 
     @abstractmethod
     def add(
-        self, losses: jax.Array, parameters: Parameters, normals: Parameters, batch: jax.Array, neighbours: jax.Array,
+        self, losses: Any, parameters: Parameters, normals: Parameters, batch: jax.Array, neighbours: jax.Array,
         scales: Scales,
-    ) -> jax.Array:  # fmt: skip
+    ) -> Any:  # fmt: skip
         """Return the losses after a step: its normals [seed, ...] and batches [seed, place], padded with the spare."""
 
     @abstractmethod
-    def finished(self, losses: jax.Array, parameters: Parameters) -> jax.Array:
+    def finished(self, losses: Any, parameters: Parameters) -> jax.Array:
         """Return the losses [seed, model, person]."""
 
 
@@ -88,7 +88,7 @@ class NetworkLosses(LossRecorder):
         self, losses: jax.Array, parameters: Parameters, normals: Parameters, batch: jax.Array, neighbours: jax.Array,
         scales: Scales,
     ) -> jax.Array:  # fmt: skip
-        over: Callable[..., Any] = _in_turn if self.one_by_one else jax.vmap
+        over: Callable[..., Any] = in_turn if self.one_by_one else jax.vmap
         drawn = jax.vmap(lambda one: jnp.zeros(self.spare_place + 1, bool).at[one].set(True)[self.places])(batch)
         inside = drawn[:, None] & (self.places != neighbours[:, None])
 
@@ -111,7 +111,7 @@ class NetworkLosses(LossRecorder):
         own = step_losses(pulls.products / sigma, pulls.squares / sigma**2, inside, self.rate)
         if instead is None:
             return own
-        product, square = _dot(normals, instead) / sigma, _dot(instead, instead) / sigma**2
+        product, square = dot(normals, instead) / sigma, dot(instead, instead) / sigma**2
         return own - replaced_losses(product, square, pulls.shared / sigma**2, inside, self.rate)
 
     def _clipped(self, parameters: Parameters, clipping_norm: Any) -> Parameters:
@@ -161,12 +161,12 @@ def log_mixture(exponents: jax.Array, rate: Any) -> jax.Array:
     return jnp.log((1 - rate) + rate * jnp.exp(exponents - beyond)) + beyond
 
 
-def _dot(first: Parameters, second: Parameters) -> jax.Array:
+def dot(first: Parameters, second: Parameters) -> jax.Array:
     """Return the product of two pytrees."""
     products = jax.tree.map(lambda a, b: jnp.sum(a * b), first, second)
     return jnp.sum(jnp.stack(jax.tree.leaves(products)))
 
 
-def _in_turn(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def in_turn(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return the function over the first axis of its argument, like `jax.vmap`, but one at a time."""
     return lambda values: jax.lax.map(function, values)

@@ -15,6 +15,7 @@ from seedscope.training.dpsgd.norms import People, in_blocks, rounded_up
 from seedscope.training.dpsgd.parts import LEAST_ROWS, batch_parts
 from seedscope.training.dpsgd.path_sums import NORM_MARGIN, SUMS, path_tables, summed_up
 from seedscope.training.dpsgd.per_example import has_one_unit
+from seedscope.training.dpsgd.person_losses import Persons, grouped
 from seedscope.training.dpsgd.personal_budgets import Budget, budget_of
 from seedscope.training.dpsgd.steps import PrivateSteps
 from seedscope.training.dpsgd.sums import Dials, PrivateJob
@@ -52,8 +53,9 @@ def train_dpsgd(
     and whether they are classified correctly are recorded [..., state, person] before steps 0, k, 2k, … and after the
     last. With `traced`, indices of rows, the traces of their Fisher information up to each checkpoint [...,
     checkpoint, row], about the `private_columns`, default all. With `noise_seed`, noise has that root instead. With
-    `owners` [N+1] neighbours are persons. With `lossy`, indices of rows, their privacy losses of the whole run [...,
-    row]. With `path_orders` people's norms are not kept, but the sums of their step divergences [..., order, person].
+    `owners` [N+1] neighbours are persons. With `lossy`, indices of rows, privacy losses of the whole run [..., row]:
+    theirs, or of their owners with all their rows. With `path_orders` people's norms are not kept, but the sums of
+    their step divergences [..., order, person].
     """
     examples, models = len(rows) - 1, len(neighbours) * len(inits)
     parts = batch_parts(network, private, rows.shape[1:], len(seeds), models, examples)
@@ -72,8 +74,8 @@ def train_dpsgd(
         job, dials, parameters, rows, labels, batches.drawn, batches.sizes,
         noise_keys(root_seed if noise_seed is None else noise_seed, seeds), lacking, segments, probes,
         in_blocks(people, _width(network, people, parts, path_orders)), traced, owners,
-        _lossy(network, lossy, rows, labels, parts, models * len(seeds)), _path_tables(private, examples, path_orders),
-        _budget(network, private, rows, labels, parts),
+        _lossy(network, lossy, owners, rows, labels, parts, models * len(seeds)),
+        _path_tables(private, examples, path_orders), _budget(network, private, rows, labels, parts),
     )  # fmt: skip
     shape = (len(seeds), len(neighbours), len(inits))
     kept = {name: np.asarray(values).reshape(*shape, *values.shape[2:]) for name, values in records.items()}
@@ -130,12 +132,15 @@ def _budget(
 
 
 def _lossy(
-    network: Network, places: np.ndarray | None, rows: np.ndarray, labels: np.ndarray, parts: Parts, models: int
-) -> Lossy | None:
+    network: Network, places: np.ndarray | None, owners: np.ndarray | None, rows: np.ndarray, labels: np.ndarray,
+    parts: Parts, models: int,
+) -> Lossy | Persons | None:  # fmt: skip
     """Return the people whose privacy losses are recorded, in blocks that stay in the cache."""
     if places is None:
         return None
-    people = People(rows[places], labels[places], 1)
     unit = has_one_unit(jax.eval_shape(network.init, jax.random.key(0)))
     together = max(LEAST_ROWS, NUMBERS_AT_ONCE // models) if unit else parts.first
+    if owners is not None:
+        return grouped(owners[:-1], places, rows, labels, together)
+    people = People(rows[places], labels[places], 1)
     return Lossy(places.astype(np.int32), in_blocks(people, min(len(places), together)))

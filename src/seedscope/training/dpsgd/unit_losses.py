@@ -46,7 +46,7 @@ class UnitLosses(LossRecorder):
         self, losses: jax.Array, parameters: Parameters, normals: Parameters, batch: jax.Array, neighbours: jax.Array,
         scales: Scales,
     ) -> jax.Array:  # fmt: skip
-        columns = Columns(_columns(parameters), _columns(normals), len(neighbours))
+        columns = Columns(columns_of(parameters), columns_of(normals), len(neighbours))
         inside = self._inside(batch, neighbours).reshape(losses.shape)
 
         def block(one: tuple[jax.Array, ...]) -> jax.Array:
@@ -110,7 +110,7 @@ def with_ones(rows: jax.Array) -> jax.Array:
     return jnp.concatenate([flat, jnp.ones((len(flat), 1), flat.dtype)], axis=1)
 
 
-def _columns(parameters: Parameters) -> jax.Array:
+def columns_of(parameters: Parameters) -> jax.Array:
     """Return the weights of one-unit networks [..., weight] as [feature, model], the bias last."""
     layer = layers_of(parameters)[0][0]
     models = layer.bias.size
