@@ -8,6 +8,7 @@
     growth                                were enough models trained?
     normality, noise                      is the seed's noise Gaussian, Laplace, heavy-tailed?
     seed_against_data                     clusters, maps and trajectories of weights
+    symmetry                              the same with hidden units matched and on one scale
     augmentation                          the utility that the seed's own noise saves
 
 Papers: IP1 and IP2, "An Empirical Study on the Intrinsic Privacy of SGD", first and second version.
@@ -103,6 +104,15 @@ from seedscope.analyses.intrinsic.spread import (
     variability,
     variability_growth,
 )
+from seedscope.analyses.intrinsic.symmetry import (
+    HiddenLayer,
+    Symmetry,
+    aligned,
+    balanced,
+    best_order,
+    matched_distances,
+    without_symmetry,
+)
 
 __all__ = [
     "AugmentedUtility",
@@ -114,6 +124,7 @@ __all__ = [
     "Growth",
     "HenzeZirkler",
     "HenzeZirklerSubsets",
+    "HiddenLayer",
     "Histogram",
     "IntrinsicPrivacy",
     "NoiseDistribution",
@@ -122,15 +133,19 @@ __all__ = [
     "Refused",
     "ResampledVariability",
     "SeedAndDataDistances",
+    "Symmetry",
     "TailIndex",
     "Trajectories",
     "Variability",
     "VariabilityBound",
     "WeightMap",
     "WeightTests",
+    "aligned",
     "anisotropic_noise",
     "augmented_noise_scale",
     "augmented_utility",
+    "balanced",
+    "best_order",
     "bootstrap_shares",
     "checkpoint_weights",
     "checkpoints",
@@ -155,6 +170,7 @@ __all__ = [
     "linear_accuracy",
     "logistic_lipschitz",
     "logistic_smoothness",
+    "matched_distances",
     "maximum_growth",
     "noise_distribution",
     "noise_origin",
@@ -175,4 +191,5 @@ __all__ = [
     "variability_growth",
     "weight_map",
     "weight_trajectories",
+    "without_symmetry",
 ]
