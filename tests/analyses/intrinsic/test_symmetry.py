@@ -80,10 +80,8 @@ def test_a_unit_that_nothing_leaves_is_nothing() -> None:
 
 def test_matched_distances_are_the_least_over_all_orders() -> None:
     left, right = networks(3), networks(4, seed=1)
-    slow = [
-        [min(np.linalg.norm(one - reordered(other, np.array(order))) for order in permutations(range(4))) for other in right]
-        for one in left
-    ]  # fmt: skip
+    orders = [np.array(order) for order in permutations(range(4))]
+    slow = [[min(np.linalg.norm(one - reordered(two, order)) for order in orders) for two in right] for one in left]
     np.testing.assert_allclose(intrinsic.matched_distances(left, right, LAYER), slow)
     order = intrinsic.best_order(left[0], right[0], LAYER)
     assert np.linalg.norm(left[0] - reordered(right[0], order)) == pytest.approx(slow[0][0])

@@ -5,7 +5,7 @@
     privacy, from_ensemble                the epsilon they amount to: an estimate, never a guarantee
     per_person                            each person's own, along the direction that shows them best
     origin                                how much of the noise is the initial point's, and its true law
-    growth                                were enough models trained?
+    growth, convergence                   were enough models trained, and long enough?
     normality, noise                      is the seed's noise Gaussian, Laplace, heavy-tailed?
     seed_against_data                     clusters, maps and trajectories of weights
     symmetry                              the same with hidden units matched and on one scale
@@ -29,6 +29,7 @@ from seedscope.analyses.intrinsic.bounds import (
     sgd_sensitivity_bound,
     sgd_variability_bound,
 )
+from seedscope.analyses.intrinsic.convergence import convergence_point
 from seedscope.analyses.intrinsic.distances import (
     Distances,
     SeedAndDataDistances,
@@ -92,8 +93,10 @@ from seedscope.analyses.intrinsic.seed_against_data import (
 )
 from seedscope.analyses.intrinsic.sensitivity import (
     EmpiricalSensitivity,
+    SampledSensitivity,
     empirical_sensitivity,
     extrapolated_sensitivity,
+    sampled_sensitivity,
     sensitivity_growth,
 )
 from seedscope.analyses.intrinsic.spread import (
@@ -132,6 +135,7 @@ __all__ = [
     "PersonalPrivacy",
     "Refused",
     "ResampledVariability",
+    "SampledSensitivity",
     "SeedAndDataDistances",
     "Symmetry",
     "TailIndex",
@@ -151,6 +155,7 @@ __all__ = [
     "checkpoints",
     "cluster_models",
     "controlled_weights",
+    "convergence_point",
     "correlations",
     "data_distances",
     "distances_along_training",
@@ -178,6 +183,7 @@ __all__ = [
     "pairwise_epsilon",
     "personal_privacy",
     "resampled_variability",
+    "sampled_sensitivity",
     "seed_and_data_distances",
     "seed_distances",
     "sensitivity_bound_of",

@@ -63,9 +63,9 @@ class HiddenLayer:
 class Symmetry:
     """What is left of the seed's effect when units may change places, and also their scale.
 
-    By name ("as trained", "units matched", "units matched and balanced"): `seed` [pair of seeds] the distances Δ_V of the
-    base's models; `data` [seed, neighbour] the distances Δ_S; `variability` the pooled spread over seeds, each network
-    in the order of units that brings it nearest to the others.
+    By name ("as trained", "units matched", "units matched and balanced"): `seed` [pair of seeds] the distances Δ_V of
+    the base's models; `data` [seed, neighbour] the distances Δ_S; `variability` the pooled spread over seeds, each
+    network in the order of units that brings it nearest to the others.
     """
 
     seed: dict[str, np.ndarray]
