@@ -84,6 +84,8 @@ from seedscope.analyses.intrinsic.privacy import (
 )
 from seedscope.analyses.intrinsic.seed_against_data import (
     Clusters,
+    Control,
+    Projection,
     Trajectories,
     WeightMap,
     cluster_models,
@@ -121,6 +123,7 @@ __all__ = [
     "AugmentedUtility",
     "Bootstrap",
     "Clusters",
+    "Control",
     "Correlations",
     "Distances",
     "EmpiricalSensitivity",
@@ -133,6 +136,7 @@ __all__ = [
     "NoiseDistribution",
     "NoiseOrigin",
     "PersonalPrivacy",
+    "Projection",
     "Refused",
     "ResampledVariability",
     "SampledSensitivity",

@@ -60,6 +60,7 @@ def attack_rows(attack: Attack, step: int, found: SeedKnownOrHidden) -> Iterator
         "models": attack.seeds,
         "loss ratio": found.loss_ratio,
     }
-    note = "" if attack.data == ATTACKED else "a smaller network and set than the paper's"
     for quantity, value in columns.items():
+        other = attack.data != ATTACKED and quantity == "models"
+        note = "of a smaller network and set than the paper's" if other else ""
         yield row("IP2 Table 6", attack.data, f"T={step}", quantity, float(value), note)

@@ -91,7 +91,8 @@ def curve_rows(curve: LearningCurve) -> Iterator[Comparison]:
         yield Comparison(CONVERGENCE, setting.data, name, "validation stops after T", never, setting.steps, note)
     at = int(np.abs(curve.steps - setting.steps).argmin())
     for part, losses in curve.losses.items():
-        yield Comparison(CONVERGENCE, setting.data, name, f"loss on {part} at the paper's T", losses[:, at].mean())
+        mean = float(losses[:, at].mean())
+        yield Comparison(CONVERGENCE, setting.data, name, f"loss on {part} at the paper's T", mean)
 
 
 def curves_chart(curves: Sequence[LearningCurve]) -> alt.ConcatChart:

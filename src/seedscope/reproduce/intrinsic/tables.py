@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 import seedscope as ss
-from seedscope.accounting import gaussian_epsilon
 from seedscope.analyses.intrinsic import AugmentedUtility, epochs_begun, sgd_variability_bound
 from seedscope.reproduce.comparison import Comparison
 from seedscope.reproduce.intrinsic.grids import OWN, SHARED, GridOutcome
@@ -275,7 +274,7 @@ def symmetry_rows(outcome: GridOutcome) -> Iterator[Comparison]:
         yield row(SYMMETRY, data, model, f"mean Δ_V, {name}", distances.mean(), exceeds)
         yield row(SYMMETRY, data, model, f"σ, {name}", spread, "of the base's models")
         note = f"exact; one row's largest Δ_S {moved:.3g}"
-        epsilon = float(gaussian_epsilon(moved, spread, outcome.privacy.delta))
+        epsilon = float(ss.accounting.gaussian_epsilon(moved, spread, outcome.privacy.delta))
         yield row(SYMMETRY, data, model, f"ε, {name}", epsilon, note)
 
 

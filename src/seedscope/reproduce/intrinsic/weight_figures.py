@@ -9,9 +9,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from seedscope.analyses.intrinsic import weight_map
-from seedscope.analyses.intrinsic.seed_against_data import Control, Projection
-from seedscope.analyses.intrinsic.symmetry import AS_TRAINED, BALANCED, MATCHED
+from seedscope.analyses.intrinsic import Control, Projection, weight_map
 from seedscope.reproduce.intrinsic.grids import GridOutcome
 
 Row = dict[str, Any]
@@ -125,11 +123,9 @@ def _symmetry(outcome: GridOutcome) -> Any:
     found = outcome.symmetry
     assert found is not None  # drawn for networks alone
     kinds = {f"seed: Δ_V, {name}": values for name, values in found.seed.items()}
-    rows = [
-        row for name, values in (kinds | {DATA: found.data[AS_TRAINED]}).items() for row in _histogram(name, values)
-    ]
-    tints = {AS_TRAINED: PURPLE, MATCHED: LILAC, BALANCED: GREY}
-    colours = {f"seed: Δ_V, {name}": tints[name] for name in found.seed} | {DATA: GOLD}
+    as_trained = next(iter(found.data.values()))
+    rows = [row for name, values in (kinds | {DATA: as_trained}).items() for row in _histogram(name, values)]
+    colours = dict(zip(kinds, (PURPLE, LILAC, GREY), strict=True)) | {DATA: GOLD}
     return _chart(rows, _title(outcome)).mark_line(interpolate="step-after").encode(
         x=alt.X("low:Q", title="‖w − w′‖"),
         y=alt.Y("share:Q", title="share of the pairs"),
