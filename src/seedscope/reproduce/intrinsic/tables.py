@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -212,7 +212,7 @@ def attacked_network_rows() -> Iterator[Comparison]:
     yield from _settings("IP2 Table 8", ATTACKED, "small_vgg", {"parameters P": parameters})
 
 
-def _settings(place: str, data: str, setting: str, values: dict[str, float], note: str = "") -> Iterator[Comparison]:
+def _settings(place: str, data: str, setting: str, values: Mapping[str, float], note: str = "") -> Iterator[Comparison]:
     """Yield one row for each value; the note stands where the papers have another number."""
     for quantity, value in values.items():
         one = row(place, data, setting, quantity, value, note)

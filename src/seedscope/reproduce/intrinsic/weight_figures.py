@@ -32,7 +32,8 @@ def spread_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
 def _spread(outcome: GridOutcome) -> Any:
     """Return one grid's sensitivities and spread along training."""
     every = [(step, found) for (init, step), found in outcome.distances.items() if init == "varied"]
-    rows = [{"step": step, "curve": "largest Δ_S", "value": found.data_all_pairs.maximum} for step, found in every]
+    largest = [(step, found.data_all_pairs.maximum) for step, found in every]
+    rows: list[Row] = [{"step": step, "curve": "largest Δ_S", "value": value} for step, value in largest]
     rows += [{"step": step, "curve": "bound on Δ_S", "value": bound} for step, bound in outcome.bounds.items()]
     named = {"varied": "σ, varied init", "fixed": "σ, fixed init"}
     rows += [{"step": step, "curve": named[init], "value": found} for (init, step), found in outcome.spread.items()]
