@@ -12,13 +12,14 @@ import seedscope as ss
 from seedscope.core.errors import SeedscopeError
 from seedscope.reproduce import intrinsic as study
 from seedscope.reproduce.comparison import Run, Study, paper_numbers
-from seedscope.reproduce.intrinsic import attack, grids, noise, noise_figures, tables
+from seedscope.reproduce.intrinsic import attack, curves, grids, noise, noise_figures, tables
 from seedscope.reproduce.intrinsic.settings import (
     BINARY,
     CONVOLUTIONAL,
     KNOWN,
     PUBLISHED,
     SETTINGS,
+    SMALL_ATTACK,
     VARIANTS,
     Attack,
     Setting,
@@ -163,8 +164,78 @@ def test_every_published_number_of_a_grid_gets_ours_beside_it(
     for features in ("", "random-projection", "crop"):
         variant = replace(convex, setting=replace(EMBEDDED, data="mnist-binary", features=features))
         found |= {(one.place, one.data, one.setting, one.quantity) for one in tables.variant_rows([variant])}
-    elsewhere = ("IP1 D.3", "IP2 Table 6")
+    elsewhere = ("IP1 D.3", "IP2 Table 6", *SETTINGS_TABLES)
     assert {key for key in PUBLISHED if key[0] not in elsewhere} <= found
+
+
+SETTINGS_TABLES = ("IP1 Table 1", "IP1 Table 2", "IP2 Table 1", "IP2 Table 3", "IP2 Table 7", "IP2 Table 8")
+
+
+def test_every_published_setting_gets_ours_beside_it() -> None:
+    found = {}
+    for setting in SETTINGS:
+        for one in tables.settings_rows(setting, bounded(), setting.paper):
+            found[one.place, one.data, one.setting, one.quantity] = one
+    for one in tables.attacked_network_rows():
+        found[one.place, one.data, one.setting, one.quantity] = one
+        assert one.ours == one.paper == 82_554
+    assert {key for key in PUBLISHED if key[0] in SETTINGS_TABLES} == set(found)
+    for setting in SETTINGS:  # what does not depend on the data is the paper's
+        for quantity in ("learning rate", "steps T"):
+            one = found["IP1 Table 2", setting.data, setting.model, quantity]
+            assert one.ours == one.paper
+            assert one.note == ""
+    assert found["IP2 Table 7", "cifar2", "logistic", "steps T"].note == "trained as in IP1 Table 2"
+
+
+def test_hidden_units_are_matched_in_networks_alone(convex: grids.GridOutcome, network: grids.GridOutcome) -> None:
+    assert convex.symmetry is None
+    rows = {one.quantity: one.ours for one in tables.grid_rows(network) if one.place == tables.SYMMETRY}
+    assert rows["mean Δ_V, units matched"] < rows["mean Δ_V, as trained"]
+    assert rows["σ, units matched"] < rows["σ, as trained"]
+    assert rows["ε, units matched"] > rows["ε, as trained"]  # less noise that counts
+    assert rows["σ, as trained"] == pytest.approx(network.spread["varied", NETWORK.steps])
+
+
+def test_what_the_papers_say_of_pairs_seeds_and_weights_has_rows(convex: grids.GridOutcome) -> None:
+    found = {(one.place, one.quantity): one for one in tables.grid_rows(convex)}
+    bound = found["IP1 App. B", "bound on Δ_V"].ours
+    assert bound == pytest.approx(2 * EMBEDDED.steps * EMBEDDED.learning_rate * 2**0.5)
+    assert bound > convex.at_the_end("fixed").seed.maximum
+    assert 0 <= found["IP1 App. B", "largest probability"].ours <= 1
+    assert found["IP1 Eq. (9)", "ε of the median pair"].ours <= present(convex.privacy.epsilon_strict).value
+    assert -1 <= found["IP2 §7", "rank correlation over weights"].ours <= 1
+    assert found["IP1 Table 3", "empirical sensitivity, pairs drawn"].ours <= convex.privacy.sensitivity_all_pairs.value
+    assert convex.drawn_pairs.pairs == EMBEDDED.paper.models // 4
+    smallest, largest = convex.privacy.stability["flat"]
+    assert smallest <= found["IP1 Table 3", "variability, median of data sets"].ours <= largest
+
+
+def test_losses_along_training_are_those_of_single_models_and_validation_stops_them(run: Run) -> None:
+    small = Run("small", run.out, jobs=1, quiet=True)
+    curve = curves.study_curve(replace(EMBEDDED, steps=600), bounded(), small)
+    assert curve.steps.tolist() == list(range(100, 901, 100))
+    records = ss.Records(probes=("test",), scores_at_checkpoints=True)
+    grid = ss.Grid(4, checkpoints=tuple(curve.steps.tolist()))
+    scored = ss.train(bounded(), ss.SGD(0.5, 16, 900), model=EMBEDDED.network, grid=grid, records=records, jobs=1)
+    losses = scored.on("test")["losses"].isel(neighbour=0, init=0).transpose("seed", "step", "example").values
+    np.testing.assert_allclose(curve.losses[curves.VALIDATION], losses.mean(axis=-1), rtol=1e-4)
+    assert (np.diff(curve.losses[curves.TRAINING].mean(axis=0)) < 0).all()
+    rows = {one.quantity: one for one in curves.curve_rows(curve)}
+    assert rows["validation stops after T"].ours == 900  # it still improves
+    losses = np.tile([3.0, 2.0, 2.5, 2.5, 2.5, 1.0, 1.0, 1.0, 1.0], (4, 1))
+    stopped = replace(curve, losses=curve.losses | {curves.VALIDATION: losses})
+    assert {one.quantity: one.ours for one in curves.curve_rows(stopped)}["validation stops at T"] == 500
+    Study("intrinsic", "small", tuple(rows.values())).save(run.out / "curves")  # plain numbers, which JSON can have
+    drawn = study.curve_charts([curve, stopped])
+    assert [len(chart.to_dict()["concat"]) for chart in drawn.values()] == [2, 2]
+
+
+@pytest.mark.parametrize("dimensions", [2, 30])
+def test_distances_of_gaussian_vectors_are_as_sharp_as_the_formula_says(dimensions: int) -> None:
+    pairs = np.random.default_rng(0).normal(size=(2, 40_000, dimensions))
+    distances = np.linalg.norm(pairs[0] - pairs[1], axis=-1)
+    assert tables.relative_deviation(dimensions) == pytest.approx(distances.std() / distances.mean(), rel=0.02)
 
 
 def test_the_attack_fills_ip2_table_6(run: Run) -> None:
@@ -198,6 +269,12 @@ def test_tables_and_figures_are_written(convex: grids.GridOutcome, network: grid
         "figure-2-along-training.svg",
         "figure-3-distances.svg",
         "figure-6-enough-runs.svg",
+        "figure-1-two-weights.svg",
+        "figure-4-spread-along-training.svg",
+        "pairwise-epsilon.svg",
+        "figure-4-map.svg",
+        "figure-9-map-controls.svg",
+        "symmetry.svg",
     ]
     assert all(path.stat().st_size > 1000 for path in written)
     assert "undefined" not in (tmp_path / "figure-3-distances.svg").read_text()
@@ -210,7 +287,7 @@ def test_data_that_are_not_here_are_left_out_and_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(study, "describe", lambda name: FakeDescription("not fetched" if name == "forest" else "here"))
-    assert study.chosen_data(None, "small") == ["mnist-binary", "adult", "cifar2", "mnist"]
+    assert study.chosen_data(None, "small") == ["mnist-binary", "adult", "cifar2", "mnist", "digits"]
     assert "seedscope data fetch forest" in capsys.readouterr().err
 
 
@@ -220,7 +297,13 @@ def test_without_any_data_the_study_says_how_to_get_them(monkeypatch: pytest.Mon
         study.chosen_data(["adult"], "small")
 
 
-def test_the_attack_is_not_in_the_small_study() -> None:
+def test_the_small_attack_is_of_few_rows_learned_by_heart() -> None:
+    data = SMALL_ATTACK.load()
+    assert len(data.train) == SMALL_ATTACK.rows == 300
+    assert len(Attack(data="digits").load().train) > 1000
+
+
+def test_the_attack_on_the_papers_network_is_not_in_the_small_study() -> None:
     with pytest.raises(SeedscopeError, match="at the scale 'paper'"):
         study.chosen_data(["cifar10-small"], "small")
 

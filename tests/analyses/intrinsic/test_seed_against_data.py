@@ -95,3 +95,25 @@ def test_trajectories_of_chosen_weights_and_seeds() -> None:
         intrinsic.weight_trajectories(weights, [1, 2, 3], parameters=[4])
     with pytest.raises(SeedscopeError, match="with 2 steps"):
         intrinsic.weight_trajectories(weights, [1, 2])
+
+
+def test_principal_components_keep_the_distances_of_models_in_a_plane() -> None:
+    rng = np.random.default_rng(0)
+    plane = rng.normal(size=(4, 5, 2)) @ np.linalg.qr(rng.normal(size=(6, 2)))[0].T + 3.0
+    found = intrinsic.weight_map(plane, projection="principal components")
+    assert found.projection == "principal components"
+    flat, mapped = plane.reshape(-1, 6), found.coordinates.reshape(-1, 2)
+    np.testing.assert_allclose(
+        intrinsic.pairwise_distances(mapped), intrinsic.pairwise_distances(flat), rtol=1e-8, atol=1e-8
+    )
+
+
+def test_models_of_one_weight_lie_on_a_line() -> None:
+    found = intrinsic.weight_map(np.arange(12.0).reshape(4, 3, 1), projection="principal components")
+    assert np.ptp(found.coordinates[..., 0]) == pytest.approx(11)
+    assert not found.coordinates[..., 1].any()
+
+
+def test_an_unknown_projection_is_refused() -> None:
+    with pytest.raises(SeedscopeError, match="principal components"):
+        intrinsic.weight_map(grouped(1, 0), projection="tsne")  # type: ignore[arg-type]

@@ -207,3 +207,23 @@ def test_one_person_who_moves_the_weights_is_in_many_pairs_and_still_one_person(
     weights[:, 7] = 1.0  # in 20 of the 210 pairs of data sets, and one of 20 people
     found = intrinsic.sensitivity_growth(weights)["strict"]
     assert found.mean[found.used == 10] == pytest.approx(0.5)
+
+
+def test_the_largest_of_some_pairs_is_what_drawing_them_many_times_gives() -> None:
+    weights = np.random.default_rng(0).standard_t(3, size=(6, 8, 4))
+    found = intrinsic.sampled_sensitivity(weights, 20)
+    every = intrinsic.data_distances(weights, strict=False).ravel()
+    rng = np.random.default_rng(1)
+    drawn = np.array([rng.choice(every, 20, replace=False).max() for _ in range(4000)])
+    assert found.possible == every.size == 6 * 28
+    for quantile, value in ((0.05, found.lower), (0.5, found.median), (0.95, found.upper)):
+        assert np.mean(drawn < value) - 0.025 < quantile < np.mean(drawn <= value) + 0.025
+
+
+def test_the_largest_of_all_pairs_is_the_largest() -> None:
+    weights = np.random.default_rng(0).normal(size=(5, 6, 3))
+    found = intrinsic.sampled_sensitivity(weights, 5 * 15)
+    assert found.lower == found.median == found.upper == found.all_pairs
+    assert found.all_pairs == pytest.approx(intrinsic.empirical_sensitivity(weights).all_pairs)
+    with pytest.raises(SeedscopeError, match="at most the 75 that there are"):
+        intrinsic.sampled_sensitivity(weights, 76)

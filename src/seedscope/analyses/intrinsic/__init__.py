@@ -5,9 +5,10 @@
     privacy, from_ensemble                the epsilon they amount to: an estimate, never a guarantee
     per_person                            each person's own, along the direction that shows them best
     origin                                how much of the noise is the initial point's, and its true law
-    growth                                were enough models trained?
+    growth, convergence                   were enough models trained, and long enough?
     normality, noise                      is the seed's noise Gaussian, Laplace, heavy-tailed?
     seed_against_data                     clusters, maps and trajectories of weights
+    symmetry                              the same with hidden units matched and on one scale
     augmentation                          the utility that the seed's own noise saves
 
 Papers: IP1 and IP2, "An Empirical Study on the Intrinsic Privacy of SGD", first and second version.
@@ -28,6 +29,7 @@ from seedscope.analyses.intrinsic.bounds import (
     sgd_sensitivity_bound,
     sgd_variability_bound,
 )
+from seedscope.analyses.intrinsic.convergence import convergence_point
 from seedscope.analyses.intrinsic.distances import (
     Distances,
     SeedAndDataDistances,
@@ -82,6 +84,8 @@ from seedscope.analyses.intrinsic.privacy import (
 )
 from seedscope.analyses.intrinsic.seed_against_data import (
     Clusters,
+    Control,
+    Projection,
     Trajectories,
     WeightMap,
     cluster_models,
@@ -91,8 +95,10 @@ from seedscope.analyses.intrinsic.seed_against_data import (
 )
 from seedscope.analyses.intrinsic.sensitivity import (
     EmpiricalSensitivity,
+    SampledSensitivity,
     empirical_sensitivity,
     extrapolated_sensitivity,
+    sampled_sensitivity,
     sensitivity_growth,
 )
 from seedscope.analyses.intrinsic.spread import (
@@ -103,39 +109,57 @@ from seedscope.analyses.intrinsic.spread import (
     variability,
     variability_growth,
 )
+from seedscope.analyses.intrinsic.symmetry import (
+    HiddenLayer,
+    Symmetry,
+    aligned,
+    balanced,
+    best_order,
+    matched_distances,
+    without_symmetry,
+)
 
 __all__ = [
     "AugmentedUtility",
     "Bootstrap",
     "Clusters",
+    "Control",
     "Correlations",
     "Distances",
     "EmpiricalSensitivity",
     "Growth",
     "HenzeZirkler",
     "HenzeZirklerSubsets",
+    "HiddenLayer",
     "Histogram",
     "IntrinsicPrivacy",
     "NoiseDistribution",
     "NoiseOrigin",
     "PersonalPrivacy",
+    "Projection",
     "Refused",
     "ResampledVariability",
+    "SampledSensitivity",
     "SeedAndDataDistances",
+    "Symmetry",
     "TailIndex",
     "Trajectories",
     "Variability",
     "VariabilityBound",
     "WeightMap",
     "WeightTests",
+    "aligned",
     "anisotropic_noise",
     "augmented_noise_scale",
     "augmented_utility",
+    "balanced",
+    "best_order",
     "bootstrap_shares",
     "checkpoint_weights",
     "checkpoints",
     "cluster_models",
     "controlled_weights",
+    "convergence_point",
     "correlations",
     "data_distances",
     "distances_along_training",
@@ -155,6 +179,7 @@ __all__ = [
     "linear_accuracy",
     "logistic_lipschitz",
     "logistic_smoothness",
+    "matched_distances",
     "maximum_growth",
     "noise_distribution",
     "noise_origin",
@@ -162,6 +187,7 @@ __all__ = [
     "pairwise_epsilon",
     "personal_privacy",
     "resampled_variability",
+    "sampled_sensitivity",
     "seed_and_data_distances",
     "seed_distances",
     "sensitivity_bound_of",
@@ -175,4 +201,5 @@ __all__ = [
     "variability_growth",
     "weight_map",
     "weight_trajectories",
+    "without_symmetry",
 ]

@@ -13,6 +13,7 @@ from seedscope.analyses.intrinsic.weight_grid import checked_weights
 from seedscope.core import SeedscopeError, require, require_count, unknown_name
 
 Control = Literal["none", "binarised", "shuffled", "synthetic"]
+Projection = Literal["umap", "principal components"]
 SYNTHETIC_SPREAD = 0.1  # of the noise around seed-specific centres, IP2 App. D.1
 
 
@@ -35,10 +36,11 @@ class Clusters:
 
 @dataclass(frozen=True, eq=False)
 class WeightMap:
-    """Two-dimensional coordinates [seed, dataset, 2] of the models, and which control they show."""
+    """Two-dimensional coordinates [seed, dataset, 2] of the models, which control they show, and how they were made."""
 
     coordinates: np.ndarray
     control: Control
+    projection: Projection = "umap"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,30 +100,54 @@ def _purity(labels: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
 
 
 def weight_map(
-    weights: ArrayLike, *, control: Control = "none", neighbours: int = 15, least_distance: float = 0.1, seed: int = 0
+    weights: ArrayLike,
+    *,
+    control: Control = "none",
+    projection: Projection = "umap",
+    neighbours: int = 15,
+    least_distance: float = 0.1,
+    seed: int = 0,
 ) -> WeightMap:
-    """Return a UMAP picture of the models; colour it by seed and by data set to see which one groups them.
+    """Return a picture of the models in two dimensions; colour it by seed and by data set to see which groups them.
 
     Controls of IP2: "binarised" keeps only the weights' signs (Hamming distance), "shuffled" permutes each model's
     weights by itself, which must destroy the groups, "synthetic" draws noise around seed-specific centres, which must
-    show them. For an early checkpoint give that checkpoint's weights. Needs the `umap` extra.
+    show them. For an early checkpoint give that checkpoint's weights. UMAP needs the `umap` extra; the first two
+    principal components need nothing, keep distances in their plane, and show less of many groups.
 
     Args:
         weights: [seed, dataset, parameter].
         control: "none", "binarised", "shuffled" or "synthetic".
+        projection: "umap" or "principal components".
         neighbours, least_distance: UMAP's `n_neighbors` and `min_dist`.
         seed: of UMAP and of the controls.
 
+    >>> centres = np.random.default_rng(0).normal(size=(3, 1, 5))
+    >>> found = weight_map(centres + np.zeros((3, 4, 5)), projection="principal components")
+    >>> found.coordinates.shape, bool(np.ptp(found.coordinates, axis=1).max() < 1e-9)
+    ((3, 4, 2), True)
+
     IP2 Fig. 4, Fig. 9 and App. D.1.
     """
+    if projection not in get_args(Projection):
+        raise unknown_name("projection", projection, get_args(Projection))
     if control not in get_args(Control):
         raise unknown_name("control", control, get_args(Control))
     array = checked_weights(weights)
     rows = controlled_weights(array, control, seed).reshape(-1, array.shape[2])
+    if projection == "principal components":
+        return WeightMap(_principal_components(rows).reshape(*array.shape[:2], 2), control, projection)
     metric = "hamming" if control == "binarised" else "euclidean"
     near = min(neighbours, len(rows) - 1)
     umap = _umap()(n_neighbors=near, min_dist=least_distance, metric=metric, random_state=seed, n_jobs=1)
     return WeightMap(np.asarray(umap.fit_transform(rows)).reshape(*array.shape[:2], 2), control)
+
+
+def _principal_components(rows: np.ndarray) -> np.ndarray:
+    """Return the coordinates [model, 2] along the two directions in which models differ most; 0 where there is one."""
+    left, lengths, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+    found = (left * lengths)[:, :2]
+    return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))
 
 
 def _umap() -> type[Any]:

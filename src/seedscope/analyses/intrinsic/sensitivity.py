@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seedscope.analyses.intrinsic.distances import pairwise_distances
+from seedscope.analyses.intrinsic.distances import data_distances, pairwise_distances
 from seedscope.analyses.intrinsic.growth import Growth, maximum_growth
 from seedscope.analyses.intrinsic.weight_grid import blocks, checked_weights
 from seedscope.core import Number, map_in_threads, require, require_count
@@ -162,3 +162,48 @@ def _pareto_fit(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ends = a0 > 2 * gap  # ξ = 2 − a0/gap is below 0; otherwise the tail is exponential with the mean a0
     safe = np.where(ends & (gap > 0), gap, 1.0)
     return np.where(ends & (gap > 0), 2 - a0 / safe, 0.0), np.where(ends & (gap > 0), 2 * a0 * a1 / safe, a0)
+
+
+@dataclass(frozen=True)
+class SampledSensitivity:
+    """The largest Δ_S of some pairs drawn at random from all: its median, and the range that holds it in 90 % of draws.
+
+    `all_pairs` is the largest of all, of which there are `possible`.
+    """
+
+    median: float
+    lower: float
+    upper: float
+    all_pairs: float
+    pairs: int
+    possible: int
+
+
+def sampled_sensitivity(weights: ArrayLike, pairs: int) -> SampledSensitivity:
+    """Return what the largest Δ_S would be had only so many pairs of data sets been compared, drawn without return.
+
+    The authors' code compares a quarter as many pairs as it trained models, so that Δ̂* in their tables depends on a
+    draw. That all of k of n pairs are among the m nearest has the probability C(m, k)/C(n, k): nothing is simulated.
+
+    Args:
+        weights: [seed, dataset, parameter], dataset 0 the base.
+        pairs: how many pairs (seed, D_i, D_j) are drawn.
+
+    >>> grid = np.array([[0.0], [1.0], [-2.0]]) * np.ones((3, 1, 1))
+    >>> found = sampled_sensitivity(grid, 1)  # distances 1, 2 and 3, each in a third of the pairs
+    >>> found.lower, found.median, found.upper, found.possible
+    (1.0, 2.0, 3.0, 9)
+    """
+    from scipy.special import gammaln
+
+    require_count("pairs", pairs)
+    distances = np.sort(data_distances(weights, strict=False), axis=None)
+    possible = distances.size
+    require(pairs <= possible, f"pairs must be at most the {possible} that there are, got {pairs}.")
+    nearest = np.arange(pairs, possible + 1)
+    below = np.exp(
+        gammaln(nearest + 1) - gammaln(nearest - pairs + 1) - gammaln(possible + 1) + gammaln(possible - pairs + 1)
+    )
+    places = np.minimum(np.searchsorted(below, (0.05, 0.5, 0.95)), len(below) - 1)
+    lower, median, upper = (float(distances[nearest[place] - 1]) for place in places)
+    return SampledSensitivity(median, lower, upper, float(distances[-1]), pairs, possible)

@@ -1,13 +1,15 @@
 """Hyland & Tople, *An Empirical Study on the Intrinsic Privacy of SGD*, first (IP1) and second version (IP2).
 
-IP1 Tables 3–7, Figure 6 and its convolutional network, IP2 §6, Tables 2 and 4–6 and Figures 2, 3 and 5–8.
+All tables and figures of both but a few, which `contents` names with the reason.
 
     settings    what the papers trained, and how much of it
     grids       trains a grid and computes what they show of it
     tables      rows of their tables, ours beside theirs
-    figures     their figures
+    figures, weight_figures     their figures
+    curves      losses along training, and where validation stops it
     noise       what the seed's noise is, where it comes from, and what it hides of each person; with pictures
     attack      the membership attack with the seed known or hidden
+    contents    every table, figure and claim of both papers, and where it is here
 """
 
 from __future__ import annotations
@@ -20,27 +22,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import seedscope as ss
 from seedscope.core import require, unknown_name
 from seedscope.datasets import describe
 from seedscope.reproduce.comparison import Comparison, Run, Study
-from seedscope.reproduce.intrinsic import figures, noise_figures, tables
+from seedscope.reproduce.intrinsic import curves, figures, noise_figures, tables, weight_figures
 from seedscope.reproduce.intrinsic.attack import study_attack
+from seedscope.reproduce.intrinsic.curves import LearningCurve, curve_rows, study_curve
 from seedscope.reproduce.intrinsic.grids import GridOutcome, study_grid
 from seedscope.reproduce.intrinsic.noise import NoiseOutcome, noise_rows, study_noise
 from seedscope.reproduce.intrinsic.settings import (
     ATTACKED,
     BINARY,
     CONVOLUTIONAL,
+    DIGITS,
     IMAGES,
     KNOWN,
     SETTINGS,
+    SMALL_ATTACK,
     VARIANTS,
     Attack,
     Setting,
 )
 
-DAYS_OF_TRAINING = f"IP2 Table 6 is left out: its 1,000 networks take days; name {ATTACKED} to have it."
+DAYS_OF_TRAINING = f"IP2 Table 6 is of a smaller network: its 1,000 networks take days; name {ATTACKED} to have them."
+NO_UMAP = "Maps of models are by principal components: UMAP needs pip install 'seedscope[umap]'."
 
 
 def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: bool) -> Study:
@@ -48,8 +53,8 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
 
     Args:
         scale: "small" (a minute or two) or "paper" (the papers' 118,000 models, kept in `out` and resumed).
-        data: only these of the four binary sets, "mnist" (the convolutional network of IP1 D.3) and "cifar10-small"
-            (the attack of IP2 §8, only where it is named: it takes days).
+        data: only these of the four binary sets, "mnist" (the convolutional network of IP1 D.3), "digits" (the attack
+            of IP2 §8 on a small network) and "cifar10-small" (the attack itself, only where it is named: days).
         out: the folder of the models.
         jobs: processes; default one for each core.
         quiet: show no progress.
@@ -58,19 +63,27 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     rows: list[Comparison] = []
     outcomes: list[GridOutcome] = []
     noises: list[NoiseOutcome] = []
+    learned: list[LearningCurve] = []
     for name in chosen_data(data, scale):
         with clock.of(name):
-            if name == ATTACKED:
-                rows += study_attack(Attack(), ss.load(ATTACKED), plan)
+            if name in (ATTACKED, DIGITS):
+                attack = Attack() if name == ATTACKED else SMALL_ATTACK
+                rows += study_attack(attack, attack.load(), plan)
+                rows += tables.attacked_network_rows()
                 continue
             found = study_data(name, plan)
             rows += data_rows(found)
             outcomes += found
         if name in BINARY:
             with clock.of(f"{name}, noise"):
-                noises.append(study_noise(logistic_setting(name), ss.load(name), plan))
+                convex = logistic_setting(name)
+                noises.append(study_noise(convex, convex.load(), plan))
                 rows += noise_rows(noises[-1])
-    drawn = charts(outcomes) | noise_charts(noises)
+            with clock.of(f"{name}, losses"):
+                found_curves = [study_curve(one.setting, one.setting.load(), plan) for one in found]
+                rows += [row for curve in found_curves for row in curve_rows(curve)]
+                learned += found_curves
+    drawn = charts(outcomes) | noise_charts(noises) | curve_charts(learned)
     return Study("intrinsic", scale, tables.in_order(rows), drawn, clock.seconds)
 
 
@@ -98,7 +111,7 @@ def chosen_data(names: Sequence[str] | None, scale: str) -> list[str]:
     for name in names or ():
         if name not in KNOWN:
             raise unknown_name("data set of this study", name, KNOWN)
-    asked = list(names) if names else [*BINARY, IMAGES]
+    asked = list(names) if names else [*BINARY, IMAGES, DIGITS]
     possible = scale == "paper" or ATTACKED not in asked
     require(possible, f"{ATTACKED} takes days; ask for it at the scale 'paper'.", argument="scale")
     missing = [name for name in asked if describe(name).where == "not fetched"]
@@ -120,9 +133,7 @@ def study_data(name: str, plan: Run) -> list[GridOutcome]:
     """Return the outcome of every grid on one data set, in the order of the papers' tables."""
     if name == IMAGES:
         return [study_grid(CONVOLUTIONAL, CONVOLUTIONAL.load(), plan)]
-    data = ss.load(name)
-    found = [study_grid(setting, data, plan) for setting in SETTINGS if setting.data == name]
-    return found + [study_grid(setting, setting.load(), plan) for setting in VARIANTS if setting.data == name]
+    return [study_grid(one, one.load(), plan) for one in (*SETTINGS, *VARIANTS) if one.data == name]
 
 
 def data_rows(outcomes: Sequence[GridOutcome]) -> Iterator[Comparison]:
@@ -132,6 +143,8 @@ def data_rows(outcomes: Sequence[GridOutcome]) -> Iterator[Comparison]:
             yield from tables.convolutional_rows(outcome)
         if not outcome.setting.features:
             yield from tables.grid_rows(outcome)
+        if not outcome.setting.features and outcome.setting != CONVOLUTIONAL:
+            yield from tables.settings_rows(outcome.setting, outcome.setting.load(), outcome.size)
     if any(outcome.setting.features for outcome in outcomes):
         yield from tables.variant_rows(one for one in outcomes if one.setting.model == "logistic")
 
@@ -141,11 +154,29 @@ def charts(outcomes: Sequence[GridOutcome]) -> dict[str, Any]:
     drawn = [one for one in outcomes if not one.setting.features]
     if not drawn:
         return {}
-    return {
+    convex = [one for one in drawn if one.setting.model == "logistic"]
+    networks = [one for one in drawn if one.symmetry is not None]
+    found = {
         "figure-2-along-training": figures.along_training_chart(drawn),
         "figure-3-distances": figures.distance_chart(drawn),
         "figure-6-enough-runs": figures.enough_runs_chart(drawn),
+        "figure-1-two-weights": weight_figures.trajectories_chart(drawn),
+        "figure-4-spread-along-training": weight_figures.spread_chart(drawn),
+        "pairwise-epsilon": weight_figures.pairwise_chart(drawn),
     }
+    if convex:
+        if weight_figures.projection() != "umap":
+            say(NO_UMAP)
+        found["figure-4-map"] = weight_figures.map_chart(convex)
+        found["figure-9-map-controls"] = weight_figures.controls_chart(convex[-1])
+    return found | ({"symmetry": weight_figures.symmetry_chart(networks)} if networks else {})
+
+
+def curve_charts(learned: Sequence[LearningCurve]) -> dict[str, Any]:
+    """Return the pictures of training and of the features by file name."""
+    if not learned:
+        return {}
+    return {"figure-2-features": curves.features_chart(learned), "figure-3-losses": curves.curves_chart(learned)}
 
 
 def noise_charts(noises: Sequence[NoiseOutcome]) -> dict[str, Any]:

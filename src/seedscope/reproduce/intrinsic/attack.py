@@ -10,7 +10,7 @@ import seedscope as ss
 from seedscope.analyses.membership import SeedKnownOrHidden, seed_known_or_hidden
 from seedscope.core import model_progress
 from seedscope.reproduce.comparison import Comparison, Run
-from seedscope.reproduce.intrinsic.settings import Attack
+from seedscope.reproduce.intrinsic.settings import ATTACKED, Attack
 from seedscope.reproduce.intrinsic.tables import row
 
 
@@ -23,14 +23,14 @@ def study_attack(attack: Attack, data: ss.Dataset, run: Run) -> Iterator[Compari
 
 def attacked_models(attack: Attack, data: ss.Dataset, run: Run) -> ss.Ensemble:
     """Return models of the data set with their losses on members and non-members at every step that is attacked."""
-    with model_progress(f"{attack.data}-vgg", run.quiet) as progress:
+    with model_progress(f"{attack.data}-attack", run.quiet) as progress:
         return ss.train(
             data,
             ss.SGD(attack.learning_rate, attack.batch_size, max(attack.steps)),
             model=attack.network,
             grid=ss.Grid(attack.seeds, checkpoints=attack.steps),
             records=ss.Records(probes=("train", "test"), scores_at_checkpoints=True),
-            store=run.store(f"{attack.data}-vgg"),
+            store=run.store(f"{attack.data}-{'vgg' if attack.data == ATTACKED else 'attack'}"),
             jobs=run.jobs,
             progress=progress,
         )
@@ -61,4 +61,6 @@ def attack_rows(attack: Attack, step: int, found: SeedKnownOrHidden) -> Iterator
         "loss ratio": found.loss_ratio,
     }
     for quantity, value in columns.items():
-        yield row("IP2 Table 6", attack.data, f"T={step}", quantity, float(value))
+        other = attack.data != ATTACKED and quantity == "models"
+        note = "of a smaller network and set than the paper's" if other else ""
+        yield row("IP2 Table 6", attack.data, f"T={step}", quantity, float(value), note)

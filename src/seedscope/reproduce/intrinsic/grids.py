@@ -14,17 +14,28 @@ from seedscope.analyses.intrinsic import (
     AugmentedUtility,
     Clusters,
     Growth,
+    HiddenLayer,
     IntrinsicPrivacy,
+    SampledSensitivity,
     SeedAndDataDistances,
+    Symmetry,
+    Trajectories,
     augmented_utility,
     checkpoint_weights,
+    checkpoints,
     cluster_models,
     distances_along_training,
+    empirical_sensitivity,
     intrinsic_privacy,
     linear_accuracy,
+    pairwise_epsilon,
+    sampled_sensitivity,
     sensitivity_bound_of,
     sensitivity_growth,
+    variability,
     variability_growth,
+    weight_trajectories,
+    without_symmetry,
 )
 from seedscope.core import model_progress
 from seedscope.reproduce.comparison import Run
@@ -39,6 +50,18 @@ NUMBERS_AT_ONCE = 1 << 25  # of all layers of the models that are scored togethe
 UTILITIES = ((1.0, "bound"), (1.0, "empirical"), (0.5, "bound"), (0.5, "empirical"))
 SHARED, OWN = "one noise vector", "a vector for each model"
 PERTURBED = {"small": 100, "paper": 500}  # models to which noise is added
+MAPPED = Size(12, 12)  # seeds and data sets of the maps of models
+
+
+@dataclass(frozen=True)
+class Steadiness:
+    """Whether weights that the seed moves little are moved little by a record too (IP2 §7).
+
+    The rank correlation over weights, and how far a record moves the steadiest weight as a share of the most moved one.
+    """
+
+    rank_correlation: float
+    steadiest_share: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +69,10 @@ class GridOutcome:
     """What the papers show of one grid: numbers with varied initialisation, distances with both.
 
     `accuracy` [model] is of models of the base data set; `bounds` has the proved sensitivity bound by step where there
-    is one; `utilities` are by (ε, sensitivity, noise); `distances` by (init, step).
+    is one; `utilities` are by (ε, sensitivity, noise); `distances` and `spread`, the pooled one of the base's models,
+    by (init, step). `pairwise` [pair] has the ε of single pairs, `steadiness` what steady weights are moved by,
+    `mapped` [seed, data set, weight] some models at the end, `mapped_early` at the first checkpoint. `drawn_pairs` and
+    `spread_median` are Δ_S and σ as the authors' code has them: over pairs drawn at random, the median of data sets.
     """
 
     setting: Setting
@@ -59,6 +85,15 @@ class GridOutcome:
     sensitivity_growth: Mapping[str, Growth]
     variability_growth: Mapping[str, Growth]
     utilities: Mapping[tuple[float, str, str], AugmentedUtility]
+    drawn_pairs: SampledSensitivity
+    spread: Mapping[tuple[str, int], float]
+    spread_median: float
+    pairwise: np.ndarray
+    steadiness: Steadiness
+    trajectories: Trajectories
+    mapped: np.ndarray
+    mapped_early: np.ndarray
+    symmetry: Symmetry | None
 
     def at_the_end(self, init: str) -> SeedAndDataDistances:
         """Return the distances between final weights."""
@@ -104,7 +139,47 @@ def analysed(
         sensitivity_growth=sensitivity_growth(weights),
         variability_growth=variability_growth(weights),
         utilities=utilities(setting, data, weights, privacy, perturbed) if setting.model == "logistic" else {},
+        drawn_pairs=sampled_sensitivity(weights, max(1, size.models // 4)),
+        spread=spread_along_training(ensemble),
+        spread_median=float(np.median(variability(weights).flat)),
+        pairwise=pairwise_epsilon(weights, privacy.variability_flat.value, privacy.delta).ravel(),
+        steadiness=steadiness(weights),
+        trajectories=trajectories(ensemble),
+        mapped=weights[: MAPPED.seeds, : MAPPED.datasets],
+        mapped_early=early_weights(ensemble)[: MAPPED.seeds, : MAPPED.datasets],
+        symmetry=without_symmetry(weights, hidden_layer(setting, data)) if setting.model == "mlp" else None,
     )
+
+
+def hidden_layer(setting: Setting, data: ss.Dataset) -> HiddenLayer:
+    """Return the shape of a setting's hidden layer."""
+    return HiddenLayer(prod(data.features.shape[1:]), setting.hidden, 1 if data.classes == 2 else data.classes)
+
+
+def spread_along_training(ensemble: ss.Ensemble) -> dict[tuple[str, int], float]:
+    """Return IP1's spread over seeds of the base's models by (init, step)."""
+    every = checkpoints(ensemble)
+    return {(init, step): float(variability(weights[:, :1]).flat[0]) for init, step, weights in every}
+
+
+def steadiness(weights: np.ndarray) -> Steadiness:
+    """Return whether steady weights have a small sensitivity of their own."""
+    from scipy.stats import spearmanr
+
+    moved, spread = empirical_sensitivity(weights).strict_by_weight, variability(weights[:, :1]).by_weight[0]
+    steadiest = moved[spread.argmin()] / moved.max()
+    return Steadiness(float(spearmanr(spread, moved).statistic), float(steadiest))
+
+
+def trajectories(ensemble: ss.Ensemble) -> Trajectories:
+    """Return the two weights that differ most between seeds along training, from one initial point (IP2 Figure 1)."""
+    every = [(step, weights[:, 0]) for init, step, weights in checkpoints(ensemble) if init == "fixed"]
+    return weight_trajectories(np.stack([weights for _, weights in every], axis=1), [step for step, _ in every])
+
+
+def early_weights(ensemble: ss.Ensemble) -> np.ndarray:
+    """Return the weights [seed, data set, weight] at the first checkpoint."""
+    return checkpoint_weights(ensemble, step=int(ensemble.dataset["step"].values[0]))
 
 
 def bounds_along_training(ensemble: ss.Ensemble, steps: int) -> dict[int, float]:

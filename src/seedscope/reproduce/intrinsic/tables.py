@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from seedscope.analyses.intrinsic import AugmentedUtility, epochs_begun
+import numpy as np
+
+import seedscope as ss
+from seedscope.analyses.intrinsic import AugmentedUtility, epochs_begun, sgd_variability_bound
 from seedscope.reproduce.comparison import Comparison
 from seedscope.reproduce.intrinsic.grids import OWN, SHARED, GridOutcome
 from seedscope.reproduce.intrinsic.noise import ORIGIN, PERSONAL, TESTS
-from seedscope.reproduce.intrinsic.settings import DROPOUT, PUBLISHED
+from seedscope.reproduce.intrinsic.settings import ATTACKED, CONVERGENCE, DROPOUT, PUBLISHED, Setting, Size
 
+SYMMETRY = "Symmetry"
 PLACES = (
-    "IP1 Table 3", "IP1 Table 4", "IP1 Table 5", "IP1 Table 6", "IP1 Table 7", "IP1 D.3", "IP2 Table 2", "IP2 Table 4",
-    "IP2 Table 5", "IP2 Table 6", "IP2 §5", TESTS, ORIGIN, PERSONAL,
+    "IP1 Table 1", "IP1 Table 2", "IP1 Table 3", "IP1 Table 4", "IP1 Table 5", "IP1 Table 6", "IP1 Table 7",
+    "IP1 App. B", "IP1 Eq. (9)", "IP1 D.3", "IP2 Table 1", "IP2 Table 2", "IP2 Table 3", "IP2 Table 4", "IP2 Table 5",
+    "IP2 Table 6", "IP2 Table 7", "IP2 Table 8", "IP2 §5", TESTS, "IP2 §7", CONVERGENCE, SYMMETRY, ORIGIN, PERSONAL,
 )  # fmt: skip
 OTHER_FEATURES = "not comparable: the paper has other features"
 
@@ -36,7 +42,14 @@ def grid_rows(outcome: GridOutcome) -> Iterator[Comparison]:
         yield row(
             "IP2 Table 2", outcome.setting.data, model, "accuracy", outcome.accuracy.mean(), accuracy_note(outcome)
         )
+    if model != "cnn":
+        yield from as_in_the_code_rows(outcome)
+    yield from pair_rows(outcome)
+    if outcome.symmetry is not None:
+        yield from symmetry_rows(outcome)
     if model == "logistic":
+        yield from variability_bound_rows(outcome)
+        yield from steadiness_rows(outcome)
         yield from utility_rows(outcome)
         yield from by_weight_rows(outcome)
         yield from stability_rows(outcome, "IP2 Table 5", "min")
@@ -154,6 +167,115 @@ def convolutional_rows(outcome: GridOutcome) -> Iterator[Comparison]:
     note = f"the paper: ± .02; {len(outcome.accuracy)} models"
     yield row("IP1 D.3", outcome.setting.data, "cnn", "accuracy", outcome.accuracy.mean(), note)
     yield row("IP1 D.3", outcome.setting.data, "cnn", "parameters", outcome.privacy.parameters)
+    found, sharp = outcome.at_the_end("varied").seed, relative_deviation(outcome.privacy.parameters)
+    note = f"between Gaussian vectors of as many numbers: {sharp:.3g}; the paper draws both and calls them alike"
+    sharpness = found.standard_deviation / found.mean
+    yield row("IP1 D.3", outcome.setting.data, "cnn", "deviation of Δ_V over its mean", sharpness, note)
+
+
+def relative_deviation(dimensions: int) -> float:
+    """Return the deviation over the mean of the distance between two standard Gaussian vectors: a χ law, scaled.
+
+    >>> round(relative_deviation(1), 4), round(relative_deviation(1448) * (2 * 1448) ** 0.5, 3)
+    (0.7555, 1.0)
+    """
+    half = dimensions / 2
+    mean = math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
+    return math.sqrt(max(0.0, dimensions / mean**2 - 1))
+
+
+def settings_rows(setting: Setting, data: ss.Dataset, size: Size) -> Iterator[Comparison]:
+    """Yield what was trained, ours beside the papers': IP1 Tables 1 and 2, IP2 Tables 1, 3 and 7."""
+    features = math.prod(data.features.shape[1:])
+    rows = {"training rows": len(data.train), "test rows": len(data.test), "features": features}
+    if setting.model == "logistic":
+        validation = {"validation rows": len(data.validation) if data.validation else 0}
+        yield from _settings("IP1 Table 1", setting.data, "data", rows | validation)
+        yield from _settings("IP2 Table 1", setting.data, "data", rows, other_features(setting))
+    parameters = ss.models.parameter_count(setting.network, data.features.shape[1:], data.classes)
+    trained = {
+        "learning rate": setting.learning_rate,
+        "steps T": setting.steps,
+        "models E": size.models,
+        "parameters P": parameters,
+    }
+    trained |= {"hidden units": setting.hidden} if setting.model == "mlp" else {}
+    for place, note in (("IP1 Table 2", ""), ("IP2 Table 7", "trained as in IP1 Table 2")):
+        yield from _settings(place, setting.data, setting.model, trained, note)
+    grid = {"seeds": size.seeds, "data sets": size.datasets, "models": size.models}
+    yield from _settings("IP2 Table 3", setting.data, setting.model, grid, "theirs are averages of ragged grids")
+
+
+def attacked_network_rows() -> Iterator[Comparison]:
+    """Yield the size of the network that is attacked (IP2 Table 8)."""
+    parameters = ss.models.parameter_count(ss.small_vgg(), (32, 32, 3), 10)
+    yield from _settings("IP2 Table 8", ATTACKED, "small_vgg", {"parameters P": parameters})
+
+
+def _settings(place: str, data: str, setting: str, values: Mapping[str, float], note: str = "") -> Iterator[Comparison]:
+    """Yield one row for each value; the note stands where the papers have another number."""
+    for quantity, value in values.items():
+        one = row(place, data, setting, quantity, value, note)
+        yield one if one.paper != one.ours else replace(one, note="")
+
+
+def other_features(setting: Setting) -> str:
+    """Return the note where IP2 has other features."""
+    return "" if setting.comparable_with_ip2 else OTHER_FEATURES
+
+
+def as_in_the_code_rows(outcome: GridOutcome) -> Iterator[Comparison]:
+    """Yield Δ̂* and σ as the authors' code has them: over pairs drawn at random, by the median of data sets."""
+    data, model, found = outcome.setting.data, outcome.setting.model, outcome.drawn_pairs
+    published = PUBLISHED.get(("IP1 Table 3", data, model, "empirical sensitivity"))
+    note = f"{found.pairs} of {found.possible} pairs: a quarter as many as models (erratum 13); "
+    note += f"90 % of such draws: {found.lower:.3g} to {found.upper:.3g}"
+    quantity = "empirical sensitivity, pairs drawn"
+    yield Comparison("IP1 Table 3", data, model, quantity, found.median, published, note)
+    published = PUBLISHED.get(("IP1 Table 3", data, model, "variability"))
+    quantity, note = "variability, median of data sets", "as in IP1's code; the text says the smallest (erratum 13)"
+    yield Comparison("IP1 Table 3", data, model, quantity, outcome.spread_median, published, note)
+
+
+def pair_rows(outcome: GridOutcome) -> Iterator[Comparison]:
+    """Yield the ε of single pairs, in the middle and at the end (IP1 Eq. 9)."""
+    note = f"{len(outcome.pairwise)} pairs that differ in one row; the largest {outcome.pairwise.max():.3g}"
+    median = float(np.median(outcome.pairwise))
+    yield row("IP1 Eq. (9)", outcome.setting.data, outcome.setting.model, "ε of the median pair", median, note)
+
+
+def variability_bound_rows(outcome: GridOutcome) -> Iterator[Comparison]:
+    """Yield what theory says of two seeds (IP1 Claims 1 and 2), and how far apart they were."""
+    setting, examples = outcome.setting, round(outcome.privacy.delta**-0.5)
+    bound = sgd_variability_bound(setting.steps, examples, setting.batch_size, setting.learning_rate, math.sqrt(2))
+    place, seen = "IP1 App. B", outcome.at_the_end("fixed").seed.maximum
+    note = f"Claim 1; the largest Δ_V with one initial point is {seen:.3g}, the bound on Δ_S {bound.sensitivity:.3g}"
+    yield row(place, setting.data, setting.model, "bound on Δ_V", bound.maximum, note)
+    note = "Claim 2, by Chebyshev: that the bound on Δ_V is as near to that on Δ_S as to its own mean"
+    yield row(place, setting.data, setting.model, "largest probability", bound.chebyshev, note)
+
+
+def steadiness_rows(outcome: GridOutcome) -> Iterator[Comparison]:
+    """Yield whether steady weights are moved little by a record too (IP2 §7)."""
+    found, data, model = outcome.steadiness, outcome.setting.data, outcome.setting.model
+    note = "of a weight's σ with its own Δ_S; the paper: steady weights do not have a small Δ_S"
+    yield row("IP2 §7", data, model, "rank correlation over weights", found.rank_correlation, note)
+    note = "Δ_S of the steadiest weight over that of the most moved weight"
+    yield row("IP2 §7", data, model, "Δ_S of the steadiest weight, share", found.steadiest_share, note)
+
+
+def symmetry_rows(outcome: GridOutcome) -> Iterator[Comparison]:
+    """Yield what is left of the seed's effect when hidden units may change places and scale."""
+    found, data, model = outcome.symmetry, outcome.setting.data, outcome.setting.model
+    assert found is not None  # asked for only where there is one
+    for name, distances in found.seed.items():
+        spread, moved = found.variability[name], float(found.data[name].max())
+        exceeds = f"above Δ_S in {100 * found.seed_exceeds_data(name):.3g} % of the comparisons"
+        yield row(SYMMETRY, data, model, f"mean Δ_V, {name}", distances.mean(), exceeds)
+        yield row(SYMMETRY, data, model, f"σ, {name}", spread, "of the base's models")
+        note = f"exact; one row's largest Δ_S {moved:.3g}"
+        epsilon = float(ss.accounting.gaussian_epsilon(moved, spread, outcome.privacy.delta))
+        yield row(SYMMETRY, data, model, f"ε, {name}", epsilon, note)
 
 
 def seed_against_data_rows(outcome: GridOutcome) -> Iterator[Comparison]:
