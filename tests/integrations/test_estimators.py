@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import coo_array, csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
@@ -219,11 +219,12 @@ def test_a_sample_without_a_class_gives_it_no_score() -> None:
     np.testing.assert_array_equal(scores.argmax(1), [0, 2])
 
 
-@pytest.mark.parametrize("kind", ["array", "sparse", "list", "texts"])
+@pytest.mark.parametrize("kind", ["array", "sparse", "sparse by cells", "list", "texts"])
 def test_rows_and_labels_of_every_kind_give_the_same_audit(kind: str) -> None:
     X, y = people()
     numbers = X[["age", "pressure"]]
-    rows: Any = {"sparse": csr_matrix(numbers), "list": numbers.to_numpy().tolist()}.get(kind, numbers.to_numpy())
+    kinds: dict[str, Any] = {"sparse": csr_matrix(numbers), "sparse by cells": coo_array(numbers)}
+    rows = (kinds | {"list": numbers.to_numpy().tolist()}).get(kind, numbers.to_numpy())
     labels = np.array(["no", "yes"])[y] if kind == "texts" else y
     one, other = (ss.audit(TREE, *given, **FEW).levels[0] for given in ((rows, labels), (numbers, y)))
     np.testing.assert_array_equal(one.multiplicity.disagreement, other.multiplicity.disagreement)
@@ -284,6 +285,20 @@ def test_without_random_numbers_the_sample_is_what_decisions_hang_on() -> None:
     assert "The sample alone" in audit.findings[0].answer
     assert audit.levels[0].multiplicity.disagreement.max() > 0
     assert audit.as_dict()["relations"][-1]["question"] == "Is it the seed, or the sample?"
+
+
+def test_what_takes_all_cores_by_itself_is_left_with_one() -> None:
+    class Eager(BaseEstimator):  # type: ignore[misc]
+        """As LightGBM is: no number of cores means all of them."""
+
+        def __init__(self, n_jobs: int | None = None):
+            self.n_jobs = n_jobs
+
+    inside = VotingClassifier([("eager", Eager()), ("tree", TREE)])
+    found = seeded(inside, np.random.default_rng(0))
+    assert found.get_params()["eager__n_jobs"] == 1
+    assert seeded(Eager(), np.random.default_rng(0)).n_jobs == 1
+    assert found.n_jobs is None  # scikit-learn's own takes one
 
 
 def test_the_seeds_share_is_one_without_samples_effect_and_none_without_seeds() -> None:
