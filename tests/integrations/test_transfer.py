@@ -149,6 +149,15 @@ def test_whatever_else_is_fitted_honestly_and_the_report_says_why(reason: str) -
     assert f"fitted again for every seed and data set: {reason}" in words(audit)
 
 
+@pytest.mark.parametrize("model", [SGDClassifier(max_iter=3), MLPClassifier((3,), max_iter=3)])
+def test_steps_in_single_precision_are_left_to_scikit_learn(model: Any) -> None:
+    X, y = table(60)
+    single: list[Any] = [X.astype(np.float32), X.to_numpy(np.float32)]
+    for rows in single:
+        training = EstimatorTraining(packed(model), rows, y, "none", 0, 4)
+        assert "single precision" in transfer.moved(training, np.arange(60))[1].words
+
+
 def test_regressions_of_many_weights_are_fitted_one_by_one() -> None:
     draw = np.random.default_rng(0)
     X, y = draw.normal(size=(60, 70)), np.arange(60) % 3

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from seedscope.integrations.moved_training import MovedTraining, Sample, before_and_last
+from seedscope.integrations.moved_training import SINGLE, MovedTraining, Sample, before_and_last, in_single_precision
 from seedscope.integrations.seeding import seeded
 
 SOLVERS = ("adam", "sgd")
@@ -51,6 +51,8 @@ class NetworkTraining(MovedTraining):
     def foreign(self) -> str:
         if self.last.solver not in SOLVERS:
             return f"solver={self.last.solver!r} is its own"
+        if in_single_precision(self.table):
+            return SINGLE
         stops_or_goes_on = self.last.early_stopping or self.last.warm_start
         return "early_stopping and warm_start are its own" if stops_or_goes_on else ""
 

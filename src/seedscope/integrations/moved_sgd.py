@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from seedscope.integrations.moved_linear import LinearTraining, margin_scores, moments
-from seedscope.integrations.moved_training import Sample, before_and_last
+from seedscope.integrations.moved_training import SINGLE, Sample, before_and_last, in_single_precision
 
 LANES, FEW_LANES = 64, 16  # models under way together; and once nobody waits any more
 LOSSES = ("hinge", "log_loss", "modified_huber", "perceptron", "squared_hinge")
@@ -61,7 +61,7 @@ class SgdTraining(LinearTraining):
     quicker: ClassVar[int] = 6
 
     def foreign(self) -> str:
-        return super().foreign() or self._too_large() or _foreign_settings(self.last)
+        return super().foreign() or self._better_left() or _foreign_settings(self.last)
 
     def coefficients(self, samples: Sequence[Sample]) -> np.ndarray:
         return self._weights(samples).reshape(len(samples), -1)
@@ -77,8 +77,10 @@ class SgdTraining(LinearTraining):
         shifts = weights[..., -1] - np.einsum("mkj,mj->mk", slopes, centres)
         return _as_scores(slopes @ rows.T + shifts[..., None], self.last.loss)
 
-    def _too_large(self) -> str:
+    def _better_left(self) -> str:
         """Return why a table is better left to scikit-learn's own loop; empty where it is not."""
+        if in_single_precision(self.table):
+            return SINGLE
         cells = np.size(self.table)
         return f"on {cells:,} cells its own loop is as fast" if cells > MOST_CELLS else ""
 

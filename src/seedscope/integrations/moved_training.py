@@ -15,6 +15,8 @@ from seedscope.integrations.training import EstimatorTraining, rows_of
 from seedscope.storage import log_losses
 from seedscope.training import Arrays, ChunkTrainer, Job, generator
 
+SINGLE = "its steps on numbers of single precision are its own"
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
@@ -107,6 +109,14 @@ def before_and_last(estimator: Any) -> tuple[Any, Any]:
     if not steps:
         return None, estimator
     return (estimator[:-1] if len(steps) > 1 else None), steps[-1][1]
+
+
+def in_single_precision(table: Any) -> bool:
+    """Whether a table's numbers are single: what steps through them then rounds so, and may stop elsewhere."""
+    from sklearn.utils import _safe_indexing
+
+    some = table if hasattr(table, "dtype") else np.asarray(_safe_indexing(table, [0]))
+    return bool(some.dtype == np.float32)
 
 
 def apart(training: MovedTraining, rows: np.ndarray) -> tuple[float, float]:

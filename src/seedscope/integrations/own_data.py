@@ -102,6 +102,11 @@ def _in_order(part: Part) -> Part:
 def _joined(table: Any, labels: np.ndarray, test: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
     """Return the table and the labels with the test part, and which rows are of it; None where it is to be drawn."""
     require(labels.ndim == 1, f"y must be one label for each row, got shape {labels.shape}.")
+    empty = labels != labels if labels.dtype.kind == "f" else np.array([_is_empty(one) for one in labels.tolist()])
+    require(
+        not np.any(empty),
+        f"y has {np.sum(empty)} empty labels, the first in row {np.argmax(empty)}; leave those rows out.",
+    )
     whole = labels.dtype.kind != "f" or bool(np.all(labels % 1 == 0))
     require(
         whole, "y must be classes, but has numbers that are not whole; is it a regression target? Cut it into classes."
@@ -117,6 +122,13 @@ def _joined(table: Any, labels: np.ndarray, test: Any) -> tuple[Any, np.ndarray,
     others, truth = test[0], np.asarray(test[1])
     is_test = np.arange(len(labels) + len(truth)) >= len(labels)
     return _stacked(table, others), np.concatenate([labels, truth]), is_test
+
+
+def _is_empty(label: Any) -> bool:
+    """Whether a label is missing: None, not a number, or pandas' own mark."""
+    return (
+        label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and label != label)
+    )
 
 
 def _by_rows(table: Any) -> Any:
