@@ -22,7 +22,6 @@ from benchmarks.measure import in_fresh_process, report
 PEER = Path(os.environ.get("SACRO_PYTHON", ".venv-sacro/bin/python"))
 FORESTS = 16
 MODES = ("offline", "online-carlini")
-LEAST_VARIANCE = 0.003  # of a tree's vote: forests that were sure so far may be less so
 
 
 def rows_and_labels(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -39,13 +38,11 @@ def rows_and_labels(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return scale(np.asarray(X[chosen], float)), y[chosen].astype(int), train
 
 
-def forest_scores(X: np.ndarray, y: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Return everybody's score, from forests of all rows and those of the trees that lack each.
-
-    Votes of trees are nearly binomial, so a forest's score varies with the root of p(1 − p): a likelihood ratio.
-    """
+def forest_scores(X: np.ndarray, y: np.ndarray, share: float, target: np.ndarray) -> np.ndarray:
+    """Return everybody's score, from forests of all rows and those of the trees that lack each."""
     from sklearn.ensemble import RandomForestClassifier
 
+    import seedscope as ss
     from seedscope.integrations.forests import grow
     from seedscope.integrations.own_data import own_data
 
@@ -57,10 +54,8 @@ def forest_scores(X: np.ndarray, y: np.ndarray, target: np.ndarray) -> np.ndarra
         np.where(y == 1, one, 1 - one)
         for one in (target, found.scores[:, : len(y)].mean(0), found.without_row[:, : len(y)].mean(0))
     )
-    scores: np.ndarray = ((true - outside) ** 2 - (true - inside) ** 2) / np.maximum(
-        outside * (1 - outside), LEAST_VARIANCE
-    )
-    return scores
+    trees = 100 * len(found.without_row)
+    return ss.membership.vote_log_ratios(true, inside, outside, trees=100, seen=trees, share=share)
 
 
 def linear_scores(X: np.ndarray, y: np.ndarray, share: float, target: np.ndarray) -> np.ndarray:
@@ -85,7 +80,8 @@ def ours(path: str, kind: str) -> dict[str, float]:
     linear_scores(X[:50], y[:50], 0.5, target[:50])  # what is imported is not measured, neither here nor there
     start = os.times()
     with threadpool_limits(1):
-        scores = forest_scores(X, y, target) if kind == "forest" else linear_scores(X, y, float(train.mean()), target)
+        attack = forest_scores if kind == "forest" else linear_scores
+        scores = attack(X, y, float(train.mean()), target)
     seconds = sum(os.times()[:4]) - sum(start[:4])
     false, true, _ = roc_curve(train, scores)
     return {"seconds": seconds, "auc": roc_auc_score(train, scores), "tpr": float(np.interp(0.01, false, true))}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import coo_array, csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
@@ -21,6 +21,7 @@ from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
+    RandomForestClassifier,
     VotingClassifier,
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron, SGDClassifier
@@ -176,6 +177,18 @@ def test_a_seed_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> N
     assert ss.audit(tmp_path / "s" / "base").levels[0].multiplicity.models == 30 - failed
 
 
+def test_a_data_set_without_somebody_that_fails_is_named() -> None:
+    _, y = people()
+
+    def needs_everybody(indices: np.ndarray, seed: int) -> np.ndarray:
+        if len(indices) < 60 and seed % 2:
+            raise ValueError("somebody is missing")
+        return np.random.default_rng(seed).random(80)
+
+    with pytest.warns(SeedscopeWarning, match=r"seed \d+ without \d+: ValueError: somebody is missing"):
+        ss.audit(needs_everybody, y=y, **FEW | {"neighbour_seeds": 12})
+
+
 def test_nested_estimators_get_random_states_of_their_own_and_one_core() -> None:
     search = KINDS["grid search"]
     one, other = (seeded(search, np.random.default_rng(k)) for k in (0, 1))
@@ -219,11 +232,12 @@ def test_a_sample_without_a_class_gives_it_no_score() -> None:
     np.testing.assert_array_equal(scores.argmax(1), [0, 2])
 
 
-@pytest.mark.parametrize("kind", ["array", "sparse", "list", "texts"])
+@pytest.mark.parametrize("kind", ["array", "sparse", "sparse by cells", "list", "texts"])
 def test_rows_and_labels_of_every_kind_give_the_same_audit(kind: str) -> None:
     X, y = people()
     numbers = X[["age", "pressure"]]
-    rows: Any = {"sparse": csr_matrix(numbers), "list": numbers.to_numpy().tolist()}.get(kind, numbers.to_numpy())
+    kinds: dict[str, Any] = {"sparse": csr_matrix(numbers), "sparse by cells": coo_array(numbers)}
+    rows = (kinds | {"list": numbers.to_numpy().tolist()}).get(kind, numbers.to_numpy())
     labels = np.array(["no", "yes"])[y] if kind == "texts" else y
     one, other = (ss.audit(TREE, *given, **FEW).levels[0] for given in ((rows, labels), (numbers, y)))
     np.testing.assert_array_equal(one.multiplicity.disagreement, other.multiplicity.disagreement)
@@ -286,6 +300,20 @@ def test_without_random_numbers_the_sample_is_what_decisions_hang_on() -> None:
     assert audit.as_dict()["relations"][-1]["question"] == "Is it the seed, or the sample?"
 
 
+def test_what_takes_all_cores_by_itself_is_left_with_one() -> None:
+    class Eager(BaseEstimator):  # type: ignore[misc]
+        """As LightGBM is: no number of cores means all of them."""
+
+        def __init__(self, n_jobs: int | None = None):
+            self.n_jobs = n_jobs
+
+    inside = VotingClassifier([("eager", Eager()), ("tree", TREE)])
+    found = seeded(inside, np.random.default_rng(0))
+    assert found.get_params()["eager__n_jobs"] == 1
+    assert seeded(Eager(), np.random.default_rng(0)).n_jobs == 1
+    assert found.n_jobs is None  # scikit-learn's own takes one
+
+
 def test_the_seeds_share_is_one_without_samples_effect_and_none_without_seeds() -> None:
     draw = np.random.default_rng(0)
     sample, seeds = draw.random((500, 8)), draw.random((2, 500, 8))
@@ -308,6 +336,18 @@ def test_a_function_is_audited_like_an_estimator_that_does_the_same() -> None:
     one, other = ss.audit(fitted, y=y, **FEW).levels[0], ss.audit(TREE, numbers, y, **FEW).levels[0]
     np.testing.assert_array_equal(one.multiplicity.disagreement, other.multiplicity.disagreement)
     assert one.label == "fitted"
+
+
+def test_a_function_that_changes_its_indices_changes_only_its_own() -> None:
+    _, y = people()
+
+    def reverses(indices: np.ndarray, seed: int) -> np.ndarray:
+        first = indices[0]
+        indices[:] = indices[::-1].copy()
+        return np.full(len(y), first / len(y))
+
+    with pytest.raises(ss.SeedscopeError, match="same predictions for every seed"):
+        ss.audit(reverses, y=y, **FEW)
 
 
 class NoPredict(BaseEstimator):  # type: ignore[misc]
@@ -338,6 +378,9 @@ def test_wrong_models_and_data_are_one_sentence() -> None:
         ("X has 80 rows, y has 79 labels", (TREE, numbers, y[:-1])),
         ("at least two classes", (TREE, numbers, np.zeros(80))),
         ("y must be the labels", (TREE, numbers)),
+        ("y has 40 empty labels, the first in row 1", (TREE, numbers, np.array(["a", None] * 40, object))),
+        ("y has 1 empty labels, the first in row 3", (TREE, numbers, np.where(np.arange(80) == 3, np.nan, y))),
+        ("y has 1 empty labels", (TREE, numbers, pd.Series(y).astype("Int64").where(np.arange(80) > 0))),
         ("is it a regression target", (TREE, numbers, X["age"])),
         ("X has text in 'town'", (TREE, X, y)),
         ("must return scores of all rows, [80], got shape (3,)", (lambda indices, seed: np.zeros(3), None, y)),
@@ -353,6 +396,8 @@ def test_wrong_models_and_data_are_one_sentence() -> None:
         assert "\n" not in str(raised.value)
     with pytest.raises(ss.SeedscopeError, match=r"differ in shape between models: \(1,\) and \(2,\)"):
         ss.Ensemble.from_scores([[0.1, 0.2], [0.3]], [0, 1])
+    with pytest.raises(ss.SeedscopeError, match="seeds must be a whole number"):
+        ss.audit(RandomForestClassifier(5), numbers, y, seeds="40")
     with pytest.raises(ss.SeedscopeError, match="OneHotEncoder"):
         ss.audit(TREE, X, y)
     with pytest.raises(ss.SeedscopeError, match=r"none of the labels|fit, and predict"):

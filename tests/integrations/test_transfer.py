@@ -114,7 +114,23 @@ def test_what_is_moved_scores_as_refits_do(kind: str, monkeypatch: pytest.Monkey
     np.testing.assert_allclose(ours.levels[0].multiplicity.disagreement, theirs.levels[0].multiplicity.disagreement)
 
 
+class Clipping(StandardScaler):  # type: ignore[misc]
+    """A scaler of the user's own that is called as scikit-learn's is, and has no coefficients to compare."""
+
+    def fit(self, X: Any, y: Any = None) -> Clipping:
+        self.low_, self.high_ = np.quantile(np.asarray(X, float), [0.1, 0.9], axis=0)
+        return self
+
+    def transform(self, X: Any, copy: bool | None = None) -> np.ndarray:
+        return np.clip(np.asarray(X, float), self.low_, self.high_)
+
+
+Clipping.__name__ = "StandardScaler"
 KEPT = {
+    "the scaler's means, which differ between samples, need an intercept": make_pipeline(
+        StandardScaler(), LogisticRegression(fit_intercept=False)
+    ),
+    "what comes before it in its pipeline is its own": make_pipeline(Clipping(), LogisticRegression()),
     "solver='liblinear' is its own": LogisticRegression(solver="liblinear"),
     "class_weight and warm_start are its own": LogisticRegression(class_weight="balanced"),
     "without a penalty there may be no minimum": LogisticRegression(C=np.inf),
@@ -131,6 +147,15 @@ def test_whatever_else_is_fitted_honestly_and_the_report_says_why(reason: str) -
     X, y = table(60)
     audit = ss.audit(KEPT[reason], X / [20, 0.01, 1], y, seeds=4, neighbours=0, resample="bootstrap", jobs=1)
     assert f"fitted again for every seed and data set: {reason}" in words(audit)
+
+
+@pytest.mark.parametrize("model", [SGDClassifier(max_iter=3), MLPClassifier((3,), max_iter=3)])
+def test_steps_in_single_precision_are_left_to_scikit_learn(model: Any) -> None:
+    X, y = table(60)
+    single: list[Any] = [X.astype(np.float32), X.to_numpy(np.float32)]
+    for rows in single:
+        training = EstimatorTraining(packed(model), rows, y, "none", 0, 4)
+        assert "single precision" in transfer.moved(training, np.arange(60))[1].words
 
 
 def test_regressions_of_many_weights_are_fitted_one_by_one() -> None:

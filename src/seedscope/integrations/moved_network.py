@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from seedscope.integrations.moved_training import MovedTraining, Sample
+from seedscope.integrations.moved_training import SINGLE, MovedTraining, Sample, before_and_last, in_single_precision
 from seedscope.integrations.seeding import seeded
 
 SOLVERS = ("adam", "sgd")
@@ -46,6 +46,16 @@ class Rule:
 class NetworkTraining(MovedTraining):
     """Takes the steps of multilayer perceptrons."""
 
+    quicker: ClassVar[int] = 5
+
+    def foreign(self) -> str:
+        if self.last.solver not in SOLVERS:
+            return f"solver={self.last.solver!r} is its own"
+        if in_single_precision(self.table):
+            return SINGLE
+        stops_or_goes_on = self.last.early_stopping or self.last.warm_start
+        return "early_stopping and warm_start are its own" if stops_or_goes_on else ""
+
     def coefficients(self, samples: Sequence[Sample]) -> np.ndarray:
         return np.stack([flat(self._network(sample)[1]) for sample in samples])
 
@@ -62,12 +72,7 @@ class NetworkTraining(MovedTraining):
 
         before, layers = self._network(sample)
         rows = _safe_indexing(self.table, probes)
-        return _output(_dense(rows if before is None else before.transform(rows)), layers, self._last.activation)
-
-    @property
-    def _last(self) -> Any:
-        """The network as it was given."""
-        return before_and_last(self.code)[1]
+        return _output(_dense(rows if before is None else before.transform(rows)), layers, self.last.activation)
 
     def _network(self, sample: Sample) -> tuple[Any, Layers]:
         """Return what comes before the network, fitted, and its layers after training."""
@@ -81,21 +86,6 @@ class NetworkTraining(MovedTraining):
         state = np.random.RandomState(last.random_state)
         layers = _first_layers(last, rows.shape[1], truth.shape[1], state)
         return before, _trained(last, rows, truth, layers, state)
-
-
-def before_and_last(estimator: Any) -> tuple[Any, Any]:
-    """Return what comes before the last step of a pipeline, None for nothing, and the last step."""
-    steps = getattr(estimator, "steps", None)
-    if not steps:
-        return None, estimator
-    return (estimator[:-1] if len(steps) > 1 else None), steps[-1][1]
-
-
-def foreign_network(model: Any) -> str:
-    """Return which setting of an `MLPClassifier` our engine does not have; empty for none."""
-    if model.solver not in SOLVERS:
-        return f"solver={model.solver!r} is its own"
-    return "early_stopping and warm_start are its own" if model.early_stopping or model.warm_start else ""
 
 
 def flat(layers: Layers) -> np.ndarray:

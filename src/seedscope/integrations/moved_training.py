@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from seedscope.integrations.seeding import seeded
 from seedscope.integrations.training import EstimatorTraining, rows_of
 from seedscope.storage import log_losses
 from seedscope.training import Arrays, ChunkTrainer, Job, generator
+
+SINGLE = "its steps on numbers of single precision are its own"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,23 @@ class Sample:
 @dataclass(frozen=True, eq=False)
 class MovedTraining(EstimatorTraining):
     """Trains many models of an estimator without it."""
+
+    quicker: ClassVar[int]  # about how many times, for the size of chunks
+
+    @classmethod
+    def of(cls, training: EstimatorTraining) -> Self:
+        """Return the training of the same models by our own code."""
+        taken = {field.name: getattr(training, field.name) for field in fields(EstimatorTraining)}
+        return cls(**taken | {"seconds": training.seconds / cls.quicker})
+
+    @property
+    def last(self) -> Any:
+        """The estimator, or the last step of its pipeline."""
+        return before_and_last(self.code)[1]
+
+    @abstractmethod
+    def foreign(self) -> str:
+        """Return which setting, or what of the data, our own code does not have; empty for nothing."""
 
     @abstractmethod
     def coefficients(self, samples: Sequence[Sample]) -> np.ndarray:
@@ -82,6 +101,22 @@ class MovedTraining(EstimatorTraining):
         if self.resample == "bootstrap":
             rows = rows[generator(job.root_seed, "bootstrap", seed).integers(len(rows), size=len(rows))]
         return Sample(rows, generator(job.root_seed, f"own model {self.draw}", seed))
+
+
+def before_and_last(estimator: Any) -> tuple[Any, Any]:
+    """Return what comes before the last step of a pipeline, None for nothing, and the last step."""
+    steps = getattr(estimator, "steps", None)
+    if not steps:
+        return None, estimator
+    return (estimator[:-1] if len(steps) > 1 else None), steps[-1][1]
+
+
+def in_single_precision(table: Any) -> bool:
+    """Whether a table's numbers are single: what steps through them then rounds so, and may stop elsewhere."""
+    from sklearn.utils import _safe_indexing
+
+    some = table if hasattr(table, "dtype") else np.asarray(_safe_indexing(table, [0]))
+    return bool(some.dtype == np.float32)
 
 
 def apart(training: MovedTraining, rows: np.ndarray) -> tuple[float, float]:

@@ -28,7 +28,14 @@ from seedscope.integrations.forests import as_ensembles, grow, tells_of_everybod
 from seedscope.integrations.own_data import Groups, OwnData, own_data
 from seedscope.integrations.own_network import OwnNetwork
 from seedscope.integrations.sources import seed_share
-from seedscope.integrations.training import EstimatorTraining, FunctionTraining, OwnTraining, Resample, packed
+from seedscope.integrations.training import (
+    EstimatorTraining,
+    FunctionTraining,
+    OwnTraining,
+    Resample,
+    neighbouring,
+    packed,
+)
 from seedscope.integrations.transfer import REFITTED, moved
 from seedscope.integrations.trial import Trial, failure, require_varying, tried, why_it_failed
 from seedscope.mechanisms import OwnModel
@@ -64,21 +71,33 @@ class Runner:
             store=None if self.store is None else self.store / place, jobs=self.jobs, cluster=self.cluster,
             progress=self.progress,
         )  # fmt: skip
-        return self._without_failed(ensemble, carried)
+        return self._without_failed(ensemble, carried, grid.relation)
 
-    def _without_failed(self, ensemble: Ensemble, training: OwnTraining) -> Ensemble:
+    def _without_failed(self, ensemble: Ensemble, training: OwnTraining, relation: Relation) -> Ensemble:
         """Return the ensemble without the seeds whose models could not be trained, after a warning that names them."""
         whole = ensemble.whole_seeds()
         failed = np.setdiff1d(ensemble.dataset["seed"].values, whole.dataset["seed"].values).tolist()
         if not failed:
             return ensemble
-        rows = self.data.base.features[:, 0].astype(int)
-        named = [f"seed {one}: {why_it_failed(training, rows, self.root_seed, one)}" for one in failed[:SHOWN]]
+        rows, spare = self.data.base.features[:, 0].astype(int), int(self.data.test.features[0, 0])
+        named = []
+        for seed in failed[:SHOWN]:
+            person = _first_failed(ensemble, seed)
+            where = "" if person < 0 else f" without {self.data.base.ids[person]}"
+            given = neighbouring(rows, spare, relation, person)
+            named.append(f"seed {seed}{where}: {why_it_failed(training, given, self.root_seed, seed)}")
         more = f"; and {len(failed) - SHOWN} more" if len(failed) > SHOWN else ""
         said = f"{len(failed)} of {ensemble.dataset.sizes['seed']} seeds of {self.label} failed and are left out"
         require(len(failed) < ensemble.dataset.sizes["seed"] - 1, f"{said}: {'; '.join(named)}{more}.")
         warnings.warn(f"{said}: {'; '.join(named)}{more}.", SeedscopeWarning, stacklevel=4)
         return whole
+
+
+def _first_failed(ensemble: Ensemble, seed: int) -> int:
+    """Return the first data set on which a seed failed: a neighbour's number, or the base's, which is below 0."""
+    scores = ensemble.dataset["scores"].sel(seed=seed)
+    failed = scores.isnull().any([axis for axis in scores.dims if axis != "neighbour"]).values
+    return int(ensemble.dataset["neighbour"].values[np.argmax(failed)])
 
 
 def audit_own(
@@ -127,11 +146,11 @@ def audit_own(
         jobs, cluster, progress: as for `train`; policy, fail_if: as for an audit of ensembles.
     """
     require(y is not None, "y must be the labels, one for each row.")
+    require_count("seeds", seeds)
     require_count("neighbour_seeds", neighbour_seeds, at_least=2)
     require(resample in ("none", "bootstrap"), f"resample must be 'none' or 'bootstrap', got {resample!r}.")
     data, table, labels = own_data(X, y, test=test, groups=groups, ids=ids, name=name, seed=seed)  # type: ignore[arg-type]
     if resample == "none" and relation == "add_or_remove" and store is None and tells_of_everybody(model, seeds):
-        require_count("seeds", seeds, at_least=2)
         forests = _grown(model, table, labels, data, seeds, seed, jobs, progress)
         return audit_ensembles(forests, confidence=confidence, command=command, policy=policy, fail_if=fail_if)
     label, said, settings, training = _prepared(model, table, labels, resample, seeds)

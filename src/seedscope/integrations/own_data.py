@@ -59,7 +59,7 @@ def own_data(
         groups: by name, a value for each row, training rows first; or names of columns of the table.
         ids: identifiers, in the same order.
     """
-    table, truth, is_test = _joined(table, np.asarray(labels), test)
+    table, truth, is_test = _joined(_by_rows(table), np.asarray(labels), test)
     rows = np.arange(len(truth))
     if table is not None:
         count = row_count(table)
@@ -102,6 +102,11 @@ def _in_order(part: Part) -> Part:
 def _joined(table: Any, labels: np.ndarray, test: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
     """Return the table and the labels with the test part, and which rows are of it; None where it is to be drawn."""
     require(labels.ndim == 1, f"y must be one label for each row, got shape {labels.shape}.")
+    empty = labels != labels if labels.dtype.kind == "f" else np.array([_is_empty(one) for one in labels.tolist()])
+    require(
+        not np.any(empty),
+        f"y has {np.sum(empty)} empty labels, the first in row {np.argmax(empty)}; leave those rows out.",
+    )
     whole = labels.dtype.kind != "f" or bool(np.all(labels % 1 == 0))
     require(
         whole, "y must be classes, but has numbers that are not whole; is it a regression target? Cut it into classes."
@@ -119,8 +124,21 @@ def _joined(table: Any, labels: np.ndarray, test: Any) -> tuple[Any, np.ndarray,
     return _stacked(table, others), np.concatenate([labels, truth]), is_test
 
 
+def _is_empty(label: Any) -> bool:
+    """Whether a label is missing: None, not a number, or pandas' own mark."""
+    return (
+        label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and label != label)
+    )
+
+
+def _by_rows(table: Any) -> Any:
+    """Return a table whose rows can be taken by their numbers: a sparse matrix of any format as one of rows."""
+    return table.tocsr() if hasattr(table, "tocsr") else table
+
+
 def _stacked(first: Any, second: Any) -> Any:
     """Return two tables of one kind as one."""
+    second = _by_rows(second)
     same = type(first) is type(second)
     require(same, f"X_test must be of the kind of X, got {type(second).__name__} and {type(first).__name__}.")
     kind = type(first).__module__.partition(".")[0]
@@ -132,7 +150,7 @@ def _stacked(first: Any, second: Any) -> Any:
     if kind == "scipy":
         from scipy.sparse import vstack
 
-        return vstack([first, second]).tocsr()
+        return vstack([first, second], format="csr")
     return np.concatenate([np.asarray(first), np.asarray(second)])
 
 

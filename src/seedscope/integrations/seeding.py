@@ -24,7 +24,7 @@ def seeded(estimator: Any, draw: np.random.Generator) -> Any:
     if not hasattr(fresh, "get_params"):
         return fresh
     parameters = fresh.get_params(deep=True)
-    fresh.set_params(**_new_states(parameters, draw), **_one_core(parameters))
+    fresh.set_params(**_new_states(parameters, draw), **_one_core(fresh, parameters))
     return fresh
 
 
@@ -41,7 +41,16 @@ def _new_states(parameters: dict[str, Any], draw: np.random.Generator) -> dict[s
     return states
 
 
-def _one_core(parameters: dict[str, Any]) -> dict[str, int]:
+def _one_core(estimator: Any, parameters: dict[str, Any]) -> dict[str, int]:
     """Return one core for whatever in an estimator would take several: models are fitted side by side already."""
-    several = [name for name, value in parameters.items() if name.rpartition("__")[2] in CORES and value is not None]
+    several = []
+    for name, value in parameters.items():
+        owner, _, last = name.rpartition("__")
+        if last in CORES and (value is not None or _takes_all(parameters[owner] if owner else estimator)):
+            several.append(name)
     return dict.fromkeys(several, 1)
+
+
+def _takes_all(estimator: Any) -> bool:
+    """Whether no number of cores may mean all of them: it is one core in scikit-learn, and all of them in LightGBM."""
+    return not type(estimator).__module__.startswith("sklearn.")

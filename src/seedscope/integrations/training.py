@@ -96,13 +96,20 @@ class OwnTraining(ABC):
 
 def rows_of(job: Job, neighbour: int) -> np.ndarray:
     """Return the row numbers of a neighbouring data set: one taken out, or replaced by the spare one."""
-    rows, spare = job.rows[:-1, 0].astype(int), int(job.rows[-1, 0])
+    return neighbouring(job.rows[:-1, 0].astype(int), int(job.rows[-1, 0]), job.relation, neighbour)
+
+
+def neighbouring(rows: np.ndarray, spare: int, relation: str, neighbour: int) -> np.ndarray:
+    """Return the rows of the base without one, or with the spare one in its place; the base's own below 0.
+
+    >>> neighbouring(np.array([4, 5, 6]), 9, "replace_one", 1).tolist()
+    [4, 9, 6]
+    """
     if neighbour < 0:
         return rows
-    if job.relation == "add_or_remove":
+    if relation == "add_or_remove":
         return np.delete(rows, neighbour)
-    rows[neighbour] = spare
-    return rows
+    return np.where(np.arange(len(rows)) == neighbour, spare, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +128,7 @@ class FunctionTraining(OwnTraining):
     """Calls a function `train(indices, seed)` that returns scores of all rows."""
 
     def scores(self, rows: np.ndarray, draw: np.random.Generator, probes: np.ndarray) -> np.ndarray:
-        found = np.asarray(self.code(rows, int(draw.integers(2**31 - 1))), float)
+        found = np.asarray(self.code(rows.copy(), int(draw.integers(2**31 - 1))), float)
         scores: np.ndarray = _checked(found, len(self.labels), len(self.classes))[probes]
         return scores
 

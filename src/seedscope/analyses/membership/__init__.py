@@ -15,6 +15,7 @@ from seedscope.analyses.membership.loss_threshold import (
     seed_known_or_hidden_along_training,
 )
 from seedscope.analyses.membership.lower_bound import CurveTest, curve_test, epsilon_lower, mu_lower, seeds_needed
+from seedscope.analyses.membership.votes import vote_log_ratios
 
 __all__ = [
     "LEAST_SEEDS",
@@ -36,4 +37,5 @@ __all__ = [
     "seed_known_or_hidden",
     "seed_known_or_hidden_along_training",
     "seeds_needed",
+    "vote_log_ratios",
 ]
