@@ -96,6 +96,7 @@ TABLE_ARGUMENTS = (
     "levels",
     "missing",
     "numeric",
+    "person",
 )
 
 
