@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from seedscope.commands.options import TABLE_ARGUMENTS, with_options
 from seedscope.commands.terminal import cell, log, logs
 from seedscope.core import SeedscopeError, require, unknown_name
 from seedscope.core import model_progress as model_progress
@@ -186,7 +187,8 @@ def show_reading(reading: Reading) -> None:
         *heads, box=box.SIMPLE_HEAD, header_style="bold", title="How each column was read", title_justify="left"
     )
     for one in reading.columns[:SHOWN_COLUMNS]:
-        became = f"{one.became} ({one.note})" if one.note else one.became
+        said = with_options(one.became, None, TABLE_ARGUMENTS)
+        became = f"{said} ({one.note})" if one.note else said
         cells = (one.name, one.role, one.kind, one.values, str(one.missing or ""), became)
         table.add_row(*map(cell, cells))
     console = Console(stderr=True)

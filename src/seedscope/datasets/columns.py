@@ -181,7 +181,9 @@ def says_nothing(column: Column) -> str | None:
     if rows < _LEAST_ROWS:
         return None
     if _names_people(column):
-        return "its name and repeated values say whose a row is; count a person's rows together (person), or name it (id)"
+        return (
+            "its name and repeated values say whose a row is; count a person's rows together (person), or name it (id)"
+        )
     if not column.is_numeric:
         unique = len(column.values) >= _UNIQUE * rows
         return (
