@@ -16,6 +16,7 @@ from seedscope.auditing.policy import Policy, read_policy
 from seedscope.auditing.verdict import Case, judge
 from seedscope.core import Kind, Number
 from seedscope.mechanisms import Guarantee, Mechanism
+from seedscope.report import words
 from tests.helpers.present import present
 
 HIDDEN: tuple[float, ...] = (0.0,) * 60
@@ -247,3 +248,10 @@ def test_a_stored_report_is_judged_as_the_audit_was() -> None:
     assert (again.tone, again.headline, again.level) == (
         found.verdict.tone, found.verdict.headline, found.verdict.level)  # fmt: skip
     assert [one.status for one in again.checks] == [one.status for one in found.verdict.checks]
+
+
+def test_a_rule_that_is_not_kept_is_called_the_same_everywhere() -> None:
+    found = audit(Situation(hanging=0.06, agreement=0.78, epsilon=0.1).ensemble()).as_dict()["verdict"]
+    named = {f"({words.STATUSES[one['status']]})" for one in found["checks"] if one["status"] != "passed"}
+    said = {text[text.rindex("(") :] for one in found["by_level"] for text in one["broken"]}
+    assert named == said != set()

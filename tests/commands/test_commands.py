@@ -10,9 +10,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from seedscope import Ensemble
+from seedscope.commands.data_options import show_reading
+from seedscope.datasets import from_frame
 from tests.helpers.command_line import run, run_alone
 from tests.helpers.tables import patients, written
 
@@ -156,3 +159,17 @@ def test_no_network_ends_in_how_to_place_the_file_by_hand(tmp_path: Path) -> Non
     sentence = refused(run("data", "fetch", "mammography", cwd=tmp_path, **environment))
     assert "mammo" in sentence
     assert str(tmp_path / "cache") in sentence
+
+
+def test_how_columns_were_read_names_options(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    rows = range(60)
+    frame = pd.DataFrame({"mrn": [row // 2 for row in rows], "kg": [row % 7 for row in rows], "y": [0, 1] * 30})
+    reading = from_frame(frame, target="y").reading
+    assert reading is not None
+    show_reading(reading)
+    told = capsys.readouterr().err
+    assert "(--person)" in told
+    assert "(--id)" in told

@@ -168,7 +168,7 @@ AWKWARD = {
     "dates": Awkward(
         lines([f"{1 + row % 28:02d}.03.2021" for row in NUMBER], [f"2021-3-{1 + row % 28} 12:00" for row in NUMBER],
               [f"3/{1 + row % 28}/2021" for row in range(ROWS)], spread("08:30", "17:15"), header="a,b,c,d").encode(),
-        {"a": "dates", "b": "dates", "c": "dates", "d": "dates"},
+        {"a": "dates", "b": "dates", "c": "dates", "d": "times of day"},
         {"a": [18687 + row % 28 for row in range(ROWS)], "b": [18687.5 + row % 28 for row in range(ROWS)],
          "c": [18687 + row % 28 for row in range(ROWS)], "d": spread(8.5, 17.25)},
     ),
@@ -353,3 +353,60 @@ def test_numbers_are_read_to_the_last_bit(write: Callable[[float], str], tmp_pat
     text = "x,y\n" + "".join(f"{write(float(one))},{row % 2}\n" for row, one in enumerate(draw))
     (tmp_path / "x.csv").write_text(text)
     np.testing.assert_array_equal(column(read_table(tmp_path / "x.csv", target="y"), "x"), draw)
+
+
+def test_decimal_commas_in_every_column_do_not_pass_for_separators(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    rows = [f"{one};{two};{three}" for one, two, three in zip(COMMAS, COMMAS[::-1], spread("0,0", "1,0"), strict=True)]
+    path.write_text("\n".join(["kg;dose;sick", *rows]))
+    data = read_table(path, target="sick")
+    assert data.feature_names == ("kg", "dose")
+    np.testing.assert_allclose(column(data, "kg"), KG)
+    assert data.reading is not None
+    assert data.reading.file == ("Cells are separated by semicolons.",)
+
+
+def test_times_of_day_are_shown_as_times() -> None:
+    found = readings(from_frame(pd.DataFrame({"at": spread("08:30", "17:05", "9:10"), "sick": SICK}), target="sick"))
+    assert (found["at"].kind, found["at"].values) == ("times of day", "08:30 to 17:05")
+
+
+@pytest.mark.parametrize("name", ["patient_id", "MRN", "Kundennummer"])
+@pytest.mark.parametrize("text", [False, True])
+def test_people_who_have_several_rows_are_not_learned_from(name: str, text: bool) -> None:
+    whose = [f"P{row // 2}" for row in NUMBER] if text else NUMBER // 2
+    frame = pd.DataFrame({name: whose, "kg": KG, "sick": SICK})
+    data = from_frame(frame, target="sick")
+    assert data.feature_names == ("kg",)
+    assert "(person)" in readings(data)[name].became
+    assert from_frame(frame, target="sick", person=name, rows_per_person=2).feature_names == ("kg",)
+    assert name in " ".join(from_frame(frame, target="sick", category=name).feature_names)
+
+
+def test_a_ward_with_few_codes_is_learned_from_whatever_its_name() -> None:
+    data = from_frame(pd.DataFrame({"user_code": spread(1, 2, 3), "kg": KG, "sick": SICK}), target="sick")
+    assert data.feature_names == ("user_code", "kg")
+
+
+@pytest.mark.parametrize("mark", [-999, 9999])
+def test_a_number_that_stands_for_nothing_is_warned_of(mark: int) -> None:
+    frame = pd.DataFrame({"kg": [mark, mark, *KG[2:]], "sick": SICK})
+    with pytest.warns(SeedscopeWarning, match=rf"column 'kg' has {mark} in 2 rows, .* say so \(missing\)"):
+        data = from_frame(frame, target="sick")
+    assert data.reading is not None
+    assert any("'kg'" in one for one in data.reading.warnings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SeedscopeWarning)
+        from_frame(frame, target="sick", missing=[str(mark)], drop_missing=True)
+        from_frame(frame.assign(kg=[mark, *KG[1:]]), target="sick")  # once: an outlier
+        from_frame(frame.assign(kg=[mark + row % 40 for row in range(ROWS)]), target="sick")  # one among its like
+
+
+@pytest.mark.parametrize(("no", "yes"), [("nein", "ja"), ("no", "Yes"), ("non", "oui")])
+def test_yes_is_class_1_in_every_language(no: str, yes: str) -> None:
+    data = from_frame(pd.DataFrame({"kg": KG, "sick": np.where(SICK == "yes", yes, no)}), target="sick")
+    assert data.class_names == (no, yes)
+    labels = np.empty(ROWS, int)
+    for part in (data.train, data.test):
+        labels[part.rows] = part.labels
+    assert labels.tolist() == (SICK == "yes").tolist()

@@ -1,6 +1,7 @@
 """Charts: with data in a notebook, without any text of the report on the page."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +105,13 @@ def test_a_rate_of_zero_is_not_on_a_logarithmic_axis() -> None:
 def test_group_names_carry_the_group_only_where_there_are_several() -> None:
     assert rows.group_names(REPORT)[0] == "sex: female"
     assert rows.group_names({**REPORT, "groups": REPORT["groups"][:1]}) == ["female", "male"]
+
+
+def test_people_of_the_test_part_are_drawn_with_an_area(tmp_path: Path) -> None:
+    report = json.loads(json.dumps(REPORT))
+    report["people"]["part"] = ["test"] * len(report["people"]["part"])
+    charts(report)["people"].save(str(tmp_path / "chart.svg"))
+    picture = (tmp_path / "chart.svg").read_text(encoding="utf-8")
+    drawn = re.findall(r'<path [^>]*\bd="([^"]*)" fill="#8d99a8"', picture)
+    assert len(drawn) > 5
+    assert all(one.strip().endswith(("Z", "z")) for one in drawn)  # a filled line without an area is invisible

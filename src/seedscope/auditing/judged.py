@@ -11,7 +11,7 @@ import numpy as np
 from seedscope.auditing.facts import decided_without_privacy, facts, repeated_rows
 from seedscope.auditing.intrinsic_people import most_exposed
 from seedscope.auditing.levels import Level
-from seedscope.auditing.policy import Check, Policy, read_policy
+from seedscope.auditing.policy import STATUS_WORDS, Check, Policy, read_policy
 from seedscope.auditing.quantities import QUANTITIES
 from seedscope.auditing.verdict import MEASURED, Case, KeyNumber, Outcome, Verdict, judge
 from seedscope.auditing.words import guarantee_meaning
@@ -158,7 +158,7 @@ def _plain_outcome(outcome: Outcome) -> dict[str, Any]:
     return {
         "label": outcome.label,
         "tone": outcome.tone,
-        "broken": [f"{check.quantity.title} ({check.status})" for check in outcome.broken],
+        "broken": [f"{one.quantity.title} ({STATUS_WORDS[one.status]})" for one in outcome.broken],
     }
 
 

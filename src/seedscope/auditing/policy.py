@@ -20,6 +20,7 @@ from seedscope.auditing.quantities import QUANTITIES, Quantity
 from seedscope.core import Number, SeedscopeError, require, unknown_name, without_places
 
 Status = Literal["passed", "look", "open", "failed"]
+STATUS_WORDS: dict[Status, str] = {"passed": "kept", "look": "look first", "open": "not shown", "failed": "broken"}
 By = Literal["bound", "value"]
 DEFAULT = "default"
 CONDITION = re.compile(r"\s*([a-z_]+)\s*(<=|>=|<|>)\s*([-+0-9.eE]+)\s*(%?)\s*")

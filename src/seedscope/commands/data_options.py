@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from seedscope.commands.options import TABLE_ARGUMENTS, with_options
 from seedscope.commands.terminal import cell, log, logs
 from seedscope.core import SeedscopeError, require, unknown_name
 
@@ -188,9 +189,10 @@ def show_reading(reading: Reading) -> None:
     table = Table(
         *heads, box=box.SIMPLE_HEAD, header_style="bold", title="How each column was read", title_justify="left"
     )
-    for column in reading.columns[:SHOWN_COLUMNS]:
-        became = f"{column.became} ({column.note})" if column.note else column.became
-        cells = (column.name, column.role, column.kind, column.values, str(column.missing or ""), became)
+    for one in reading.columns[:SHOWN_COLUMNS]:
+        said = with_options(one.became, None, TABLE_ARGUMENTS)
+        became = f"{said} ({one.note})" if one.note else said
+        cells = (one.name, one.role, one.kind, one.values, str(one.missing or ""), became)
         table.add_row(*map(cell, cells))
     console = Console(stderr=True)
     console.print(table)

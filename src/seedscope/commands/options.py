@@ -97,6 +97,7 @@ TABLE_ARGUMENTS = (
     "levels",
     "missing",
     "numeric",
+    "person",
 )
 
 

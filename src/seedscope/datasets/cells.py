@@ -23,6 +23,7 @@ EMPTY_AMONG_NUMBERS = (
 )  # fmt: skip
 YES_WORDS = ("yes", "y", "true", "t", "ja", "j", "oui", "sí", "si", "sim", "1")
 NO_WORDS = ("no", "n", "false", "f", "nein", "non", "não", "nao", "0")
+CLOCK_NOTE = "times of day become hours"
 TICKS = ("x", "✓", "✔")  # where the other cells are empty, an empty one means no
 
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
@@ -161,7 +162,7 @@ def dates(texts: Sequence[str]) -> Numbers | str:
     'has dates such as 03/04/2020 in which day and month cannot be told apart; write them as 2020-12-31'
     """
     if all(_CLOCK.fullmatch(text) for text in texts):
-        return Numbers(np.array([_hours(text) for text in texts]), "times of day become hours")
+        return Numbers(np.array([_hours(text) for text in texts]), CLOCK_NOTE)
     if short := next((text for text in texts if _SHORT_YEAR.fullmatch(text)), None):
         return f"has dates such as {short} whose year has two digits; write them as 1999-12-31"
     day_first = _day_first(texts)
@@ -236,6 +237,15 @@ def merged(chosen: Mapping[str, str]) -> str:
 def folded(name: str) -> str:
     """Return a level's name without what spelling may change."""
     return " ".join(name.casefold().split())
+
+
+def yes_before_no(names: Sequence[str]) -> bool:
+    """Say whether two levels are a word for yes and one for no, in the wrong order.
+
+    >>> yes_before_no(("ja", "nein")), yes_before_no(("no", "yes")), yes_before_no(("Yes", "maybe"))
+    (True, False, False)
+    """
+    return len(names) == 2 and folded(names[0]) in YES_WORDS and folded(names[1]) in NO_WORDS
 
 
 def _yes_or_no(name: str) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from seedscope.datasets.reading import Problem
 
 MOST_TEXT_LEVELS = 100
+TIMES = "times of day"
 _LEAST_ROWS = 20  # in a smaller table, different values in every row are no sign of an identifier
 _UNIQUE = 0.9  # a share of different values from which on text identifies rows
 _IDENTIFIER = re.compile(
@@ -23,6 +24,13 @@ _IDENTIFIER = re.compile(
     r"|^(?:patient|person|case|record|row|customer|user|client|fall)_?(?:id|nr|no)$|(?:nummer|kennung|kennzeichen)$",
     re.IGNORECASE,
 )
+_PERSON = re.compile(
+    r"^(?:patient|person|customer|client|user|subject|participant|member|employee|kunden|fall)s?[\W_]?"
+    r"(?:id|nr|no|num|number|nummer|key|code|uuid|kennung)$|^(?:mrn|ssn|pid)$",
+    re.IGNORECASE,
+)
+_FEW_PEOPLE = 20  # a column with fewer levels may well be a code that says something
+_PLACEHOLDERS = (-9, -99, -999, -9999, -99999, 99, 999, 9999, 99999, 999999)
 _CAMEL_IDENTIFIER = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
 
 
@@ -172,6 +180,10 @@ def says_nothing(column: Column) -> str | None:
         return f"it has the same value in every row ({str(column.levels.names[0])[:30]})"
     if rows < _LEAST_ROWS:
         return None
+    if _names_people(column):
+        return (
+            "its name and repeated values say whose a row is; count a person's rows together (person), or name it (id)"
+        )
     if not column.is_numeric:
         unique = len(column.values) >= _UNIQUE * rows
         return (
@@ -180,6 +192,33 @@ def says_nothing(column: Column) -> str | None:
             else None
         )
     return "it numbers the rows; name it (id) to see it in the report" if _numbers_rows(column) else None
+
+
+def _names_people(column: Column) -> bool:
+    """Say whether a column names people who have several rows: it is called so, and values are there again."""
+    several = _FEW_PEOPLE < len(column.values) < len(column.codes) - column.missing
+    if not several or not _PERSON.search(column.name):
+        return False
+    return not column.is_numeric or (column.values.ndim == 1 and not np.any(np.mod(column.values, 1)))
+
+
+def stands_for_nothing(column: Column) -> float | None:
+    """Return a number such as −999 that is far from all others and there more than once: often a missing value.
+
+    >>> import pandas as pd
+    >>> from seedscope.datasets.understanding import understand
+    >>> [stands_for_nothing(understand(pd.Series(one))) for one in ([-999, 70, -999, 81], [-999, -998, -999, -990])]
+    [-999.0, None]
+    """
+    if column.kind != "numbers" or len(column.values) < 3:
+        return None
+    values = column.values
+    for place, rest in ((0, values[1:]), (-1, values[:-1])):
+        end, span = values[place], rest[-1] - rest[0]
+        apart = np.abs(end - rest).min() > max(2 * span, 10.0)
+        if end in _PLACEHOLDERS and apart and int((column.codes == place % len(values)).sum()) > 1:
+            return float(end)
+    return None
 
 
 def _numbers_rows(column: Column) -> bool:
@@ -201,4 +240,7 @@ def _range(end: np.ndarray, kind: str) -> str:
     """Return an end of a range; of a date its day."""
     if kind == "dates":
         return str(np.datetime64(0, "D") + np.timedelta64(int(np.floor(end)), "D"))
-    return "/".join(f"{float(value):.6g}" for value in np.atleast_1d(end))
+    if kind == TIMES:
+        minutes = round(60 * float(end))
+        return f"{minutes // 60:02d}:{minutes % 60:02d}"
+    return "/".join(f"{float(one):.6g}" for one in np.atleast_1d(end))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seedscope.core import SeedscopeError, require
+from seedscope.datasets.cells import yes_before_no
 from seedscope.datasets.columns import Column, Levels, number_name, shown
 from seedscope.datasets.understanding import factorised, texts_of
 
@@ -29,12 +30,14 @@ def classes(column: Column, above: float | None = None) -> Levels:
     >>> target = classes(understand(pd.Series(["no", "yes", "no", "yes"], name="ill")))
     >>> target.names, target.codes.tolist()
     (('no', 'yes'), [0, 1, 0, 1])
+
+    Of two words for yes and no, in any of the languages that we know, yes is class 1.
     """
     target = f"target {shown(column.name)}"
-    levels = column.levels if above is None else _cut(column, above)
-    count = len(levels.names)
-    require(count > 1, f"{target} has one class only ({shown(levels.names[0])}); at least two are needed.")
-    fractional = levels.numbers is not None and bool(np.any(levels.numbers % 1 != 0))
+    found = _no_first(column.levels) if above is None else _cut(column, above)
+    count = len(found.names)
+    require(count > 1, f"{target} has one class only ({shown(found.names[0])}); at least two are needed.")
+    fractional = found.numbers is not None and bool(np.any(found.numbers % 1 != 0))
     if count > MOST_CLASSES or (fractional and count > 20):
         numeric = column.is_numeric and column.values.ndim == 1
         middle = f", for example its middle {_median(column)}" if numeric else ""
@@ -47,6 +50,14 @@ def classes(column: Column, above: float | None = None) -> Levels:
     rare = levels.names[int(rows.argmin())]
     require(rows.min() > 1, f"class {shown(rare)} of {target} has one row only; each class needs at least two.")
     return levels
+
+
+def _no_first(levels: Levels) -> Levels:
+    """Return two levels that say yes and no with no first: 'ja' comes before 'nein' only in the alphabet."""
+    if not yes_before_no(levels.names):
+        return levels
+    codes = np.where(levels.codes < 0, levels.codes, 1 - levels.codes)
+    return Levels(codes, levels.names[::-1], None if levels.numbers is None else levels.numbers[::-1])
 
 
 def _median(column: Column) -> str:

@@ -83,11 +83,9 @@ def _declared(text: str, separator: str | None) -> tuple[str, str | None]:
 def _layout(text: str, separator: str | None) -> Layout:
     """Return the separator that splits most lines alike, and the lines above the header."""
     lines = _first_lines(text)[:_SAMPLE] if '"' not in text[:100_000] else None
-    best = max(
-        (_tried(text, lines, mark) for mark in ([separator] if separator else SEPARATORS)),
-        key=lambda layout: layout[:2],
-    )
-    return best[2]
+    tries = [_tried(text, lines, one) for one in ([separator] if separator else SEPARATORS)]
+    # A header is split by the separator and not by decimal commas, for which it would be a line above the table.
+    return max(tries, key=lambda one: (one[0], -one[2].skipped, one[1]))[2]
 
 
 def _first_lines(text: str) -> list[str]:

@@ -259,12 +259,14 @@ class TableSteps:
         """Return how the table was read."""
         shares = {name: predicts_alone(used[name], classes.codes) for name in self.learned}
         leaks = tuple(_leak(name, self.choices.target, share) for name, share in shares.items() if share is not None)
+        odd = {name: columns.stands_for_nothing(used[name]) for name in self.learned}
+        empty = tuple(_placeholder(used[name], value) for name, value in odd.items() if value is not None)
         rows = len(self.frame)
         described = tuple(
             replace(self._described(name), note=used[name].note) if name in used else self._described(name)
             for name in self.frame.columns
         )
-        return Reading(described, rows, rows - len(self.kept_rows), read, leaks)
+        return Reading(described, rows, rows - len(self.kept_rows), read, leaks + empty)
 
     def _described(self, name: str) -> ColumnReading:
         """Return how one column was read."""
@@ -303,6 +305,15 @@ def _leak(name: str, target: str, share: float) -> str:
     known = "every row" if share == 1 else f"{100 * share:.1f} % of the rows"
     told = f"column {shown(name)} alone tells {shown(target)} for {known}"
     return f"{told}; if it is only known after the outcome, leave it out (ignore)."
+
+
+def _placeholder(column: Column, value: float) -> str:
+    """Return the warning about a number that may mean that nothing is known."""
+    rows = int((column.values[column.codes] == value).sum())
+    return (
+        f"column {shown(column.name)} has {value:g} in {rows:,} rows, far from all its other numbers; if it means that "
+        f"nothing is known say so (missing), else it is learned from as a number."
+    )
 
 
 def _noted(problems: list[Problem], attempt: Callable[[], Found]) -> Found | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from seedscope.core import SeedscopeError
 from seedscope.datasets import cells
-from seedscope.datasets.columns import Column, number_name, shown
+from seedscope.datasets.columns import TIMES, Column, number_name, shown
 from seedscope.datasets.reading import Problem
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def understand(
     if typed and forced not in ("category", "levels"):
         truth = all(isinstance(value, bool | np.bool_) for value in values)
         kind = "true/false" if truth and len(values) else "numbers"
-        return _numeric(str(column.name), kind, codes, values.astype(np.float64))
+        numbers = values.astype(np.float64)
+        numbers[_typed_as_empty(values, words)] = np.nan
+        return _numeric(str(column.name), kind, codes, numbers)
     return _from_texts(column, *_as_texts(codes, values, words), forced, decimal)
 
 
@@ -92,9 +94,18 @@ def empty_cells(column: pd.Series, words: Sequence[str] = ()) -> np.ndarray:
     empty: np.ndarray = np.zeros(len(values) + 1, bool)
     for place in np.flatnonzero(short):
         empty[place] = cells.is_empty(values[place], words)
+    empty[:-1] |= _typed_as_empty(values, words)
     empty[-1] = True
     missing: np.ndarray = empty[codes]
     return missing
+
+
+def _typed_as_empty(values: np.ndarray, words: Sequence[str]) -> np.ndarray:
+    """Return which cells that are typed as numbers were given as words for a missing value."""
+    given = {word.strip() for word in words}
+    numbers = (isinstance(one, int | float | np.number) and not isinstance(one, bool) for one in values)
+    found = [bool(given) and number and number_name(one) in given for number, one in zip(numbers, values, strict=True)]
+    return np.array(found, bool)
 
 
 def factorised(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
@@ -218,9 +229,10 @@ def _mostly(column: pd.Series, kind: str, codes: np.ndarray, texts: list[str], n
     note = "; ".join(
         filter(None, [numbers.note, f"{', '.join(empty[:4])} read as empty" if empty and not problem else ""])
     )
-    if numbers.values.ndim == 2:
-        return _pairs(name, codes, numbers.values, known, note, problem)
-    whole = _numeric(name, kind, np.where(known[codes], codes, -1) if not known.all() else codes, numbers.values)
+    kind = TIMES if found.note == cells.CLOCK_NOTE else kind
+    if found.values.ndim == 2:
+        return _pairs(name, codes, found.values, known, note, problem)
+    whole = _numeric(name, kind, np.where(known[codes], codes, -1) if not known.all() else codes, found.values)
     return replace(whole, note=note, problem=problem)
 
 

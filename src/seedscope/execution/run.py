@@ -108,6 +108,19 @@ def train_into(
     strict: bool = False,
 ) -> Any:
     """Train what a store is missing and return its records."""
+    fill(store, plan, jobs, progress, announce, strict)
+    return store.dataset()
+
+
+def fill(
+    store: Store,
+    plan: Plan,
+    jobs: int | None,
+    progress: Progress | None = None,
+    announce: Announce | None = None,
+    strict: bool = False,
+) -> None:
+    """Train what a store is missing."""
     missing = store.missing()
     if missing:
         compare_environments([*store.environments(), environment()], strict, store.path)
@@ -135,7 +148,6 @@ def train_into(
     if failed:
         raise failures_error(plan, failed, len(untried), kept=store.path is not None)
     require_learned(store.diverged(), kept=store.path is not None)
-    return store.dataset()
 
 
 def compare_environments(environments: Sequence[Mapping[str, str]], strict: bool, path: Path | None) -> None:

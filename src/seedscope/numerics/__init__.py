@@ -16,7 +16,7 @@ from seedscope.numerics.statistics import (
     permutation_test_of_groups,
     spearman,
 )
-from seedscope.numerics.three_values import three_valued_interval
+from seedscope.numerics.three_values import mean_refuted, three_valued_interval
 from seedscope.numerics.tilted import Spare, TiltLaw, tilted_log_ratios
 from seedscope.numerics.tilted_persons import person_log_ratios
 from seedscope.numerics.tilted_softmax import softmax_log_ratios
@@ -40,6 +40,7 @@ __all__ = [
     "empirical_bernstein",
     "mean_interval",
     "mean_ranks",
+    "mean_refuted",
     "pair_mean_margin",
     "paired_t_test",
     "permutation_test_of_groups",

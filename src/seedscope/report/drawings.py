@@ -18,6 +18,9 @@ Source = Callable[[str], Any]
 
 HEIGHT, ROW_HEIGHT = 300, 26
 BIN = 0.05
+DASH = (
+    "M-1.2,-.35H1.2V.35H-1.2Z"  # with an area: the library's own stroke is a line, of which filled points show nothing
+)
 DECADES = (1e-4, 1e-3, 1e-2, 1e-1, 1)
 DISAGREEMENT = "Disagreement (0 settled, 1 a coin toss)"
 
@@ -28,7 +31,7 @@ def people(report: Report, source: Source) -> Any:
     x = alt.X("disagreement:Q").title(DISAGREEMENT).scale(_disagreement_scale(report))
     ends = [min(ours[0], best[0]), max(ours[1], best[1])]
     y = alt.Y("exposure:Q").title("Exposure (0 none, 1 certain)").scale(domain=ends, nice=True)
-    shapes = alt.Scale(domain=["train", "test"], range=["circle", "stroke"])
+    shapes = alt.Scale(domain=["train", "test"], range=["circle", DASH])
     shape = alt.Shape("part:N").scale(shapes).legend(None)
     known = "isValid(datum.exposure) && isValid(datum.disagreement)"
     base = alt.Chart().transform_filter(known).encode(x, y, shape)

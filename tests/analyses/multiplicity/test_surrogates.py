@@ -8,10 +8,11 @@ import pytest
 
 import seedscope as ss
 from seedscope.analyses import multiplicity as mu
+from seedscope.analyses.multiplicity.intervals import disagreement_image
 from seedscope.core import SeedscopeError
 from seedscope.execution import stand_ins_of
 from seedscope.execution import until as adaptive
-from seedscope.numerics import three_valued_interval
+from seedscope.numerics import three_valued_interval, three_values
 from seedscope.planning import make_plan
 from seedscope.training import KnownShares, LinearSurrogate, spherical_share
 from seedscope.training import surrogates as module
@@ -188,3 +189,25 @@ def test_counts_that_do_not_belong_together_are_refused() -> None:
         mu.StandIns.counted([0.1], [[1]], [[1], [0]])
     with pytest.raises(SeedscopeError, match="at most all trials"):
         three_valued_interval(3, 3, 5, 0.9)
+
+
+@pytest.mark.parametrize(("error", "confidence", "examples"), [(0.3, 0.9, 1), (0.05, 0.95, 208), (0.6, 0.95, 5)])
+def test_the_fewest_models_are_those_from_which_on_the_interval_is_narrow(
+    error: float, confidence: float, examples: int
+) -> None:
+    def enough(models: int) -> bool:
+        nobody = mu.StandIns(np.zeros(1), np.zeros(1), np.zeros(1), models)
+        upper = mu.surrogate_interval(nobody, 1 - mu.SURROGATE_RISK * (1 - confidence), examples)[1]
+        return bool(disagreement_image(np.zeros(1), upper)[1] <= 2 * error)
+
+    fewest = mu.models_needed_surrogate(error, confidence, examples)
+    assert enough(fewest)
+    assert fewest == 2 or not enough(fewest - 1)
+
+
+def test_vast_plans_look_at_an_interval_once_a_number_of_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    seen = three_values._log_wealth
+    monkeypatch.setattr(three_values, "_log_wealth", lambda *counts: looks.append(1) or seen(*counts))
+    assert mu.models_needed_surrogate(1e-6, 0.95, 10**6) > 10**7
+    assert len(looks) < 100

@@ -7,6 +7,7 @@ stand-ins decide 1 about a person is known. So the share p of models that decide
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,8 +19,8 @@ from seedscope.analyses.multiplicity.intervals import (
     first_enough,
     half_risk,
 )
-from seedscope.core import require, require_count
-from seedscope.numerics import three_valued_interval
+from seedscope.core import require, require_count, require_positive, require_probability
+from seedscope.numerics import mean_refuted, three_valued_interval
 
 SURROGATE_RISK = 0.75  # of what the confidence leaves; the rest is for intervals from the models' votes alone
 USELESS = 0.5  # from this share of the variance on, stand-ins say too little about the models
@@ -158,11 +159,9 @@ def models_needed_surrogate(error: float, confidence: float, examples: int = 1) 
     >>> models_needed_surrogate(0.05, 0.95, examples=208)
     425
     """
-    nobody = np.zeros(1)
-
-    def enough(models: int) -> bool:
-        stand_ins = StandIns(nobody, nobody, nobody, models)
-        upper = surrogate_interval(stand_ins, 1 - SURROGATE_RISK * (1 - confidence), examples)[1]
-        return bool(disagreement_image(np.zeros(1), upper)[1] <= 2 * error)
-
-    return first_enough(enough)
+    require_positive("error", error)
+    require_probability("confidence", confidence)
+    require_count("examples", examples)
+    share = (1 - math.sqrt(max(0.0, 1 - 2 * error))) / 2  # 4p(1 − p) is then twice the error; any p is, from ½ on
+    level = 1 - SURROGATE_RISK * (1 - confidence) / examples
+    return first_enough(lambda models: 2 * error >= 1 or mean_refuted(share, 0, 0, models, level))

@@ -254,8 +254,8 @@
     }
     if (!column.number) return element("td", { className: "text", textContent: content, title: String(content).slice(0, 300) });
     const made = element("td", { className: "number" });
-    if (column.key === "disagreement") made.append(meter(column.of(person)));
-    made.append(content);
+    if (column.key !== "disagreement") made.append(content);
+    else made.append(meter(column.of(person)), element("span", { className: "beside", textContent: content }));
     return made;
   }
 
