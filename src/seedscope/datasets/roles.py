@@ -34,10 +34,10 @@ def classes(column: Column, above: float | None = None) -> Levels:
     Of two words for yes and no, in any of the languages that we know, yes is class 1.
     """
     target = f"target {shown(column.name)}"
-    found = _no_first(column.levels) if above is None else _cut(column, above)
-    count = len(found.names)
-    require(count > 1, f"{target} has one class only ({shown(found.names[0])}); at least two are needed.")
-    fractional = found.numbers is not None and bool(np.any(found.numbers % 1 != 0))
+    levels = _no_first(column.levels) if above is None else _cut(column, above)
+    count = len(levels.names)
+    require(count > 1, f"{target} has one class only ({shown(levels.names[0])}); at least two are needed.")
+    fractional = levels.numbers is not None and bool(np.any(levels.numbers % 1 != 0))
     if count > MOST_CLASSES or (fractional and count > 20):
         numeric = column.is_numeric and column.values.ndim == 1
         middle = f", for example its middle {_median(column)}" if numeric else ""

@@ -229,10 +229,10 @@ def _mostly(column: pd.Series, kind: str, codes: np.ndarray, texts: list[str], n
     note = "; ".join(
         filter(None, [numbers.note, f"{', '.join(empty[:4])} read as empty" if empty and not problem else ""])
     )
-    kind = TIMES if found.note == cells.CLOCK_NOTE else kind
-    if found.values.ndim == 2:
-        return _pairs(name, codes, found.values, known, note, problem)
-    whole = _numeric(name, kind, np.where(known[codes], codes, -1) if not known.all() else codes, found.values)
+    kind = TIMES if numbers.note == cells.CLOCK_NOTE else kind
+    if numbers.values.ndim == 2:
+        return _pairs(name, codes, numbers.values, known, note, problem)
+    whole = _numeric(name, kind, np.where(known[codes], codes, -1) if not known.all() else codes, numbers.values)
     return replace(whole, note=note, problem=problem)
 
 
