@@ -288,7 +288,7 @@ class TestRowsOfOnePerson:
     def test_the_least_useful_epsilon_is_told_for_the_person_too(self, name: str) -> None:
         data = self.several_rows(each=4)
         chosen = level(MechanismOptions(), name.replace("_", "-"), 0.1, data)
-        with pytest.raises(ss.SeedscopeError, match="for each of a person's 4 rows, .* for the person"):
+        with pytest.raises(ss.SeedscopeError, match=r"for each of a person's 4 rows, .* for the person"):
             make_plan(data, chosen.mechanism)
 
 

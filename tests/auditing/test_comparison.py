@@ -73,14 +73,12 @@ def test_an_epsilon_too_small_for_one_mechanism_leaves_that_one_out_and_compares
     def progress(name: str) -> None:
         said.append(name)
 
-    found = ss.compare(
-        table(rows=120, columns=3), epsilon=0.1, mechanisms=QUICK, models=3, jobs=1, progress=progress
-    )
+    found = ss.compare(table(rows=120, columns=3), epsilon=0.1, mechanisms=QUICK, models=3, jobs=1, progress=progress)
     assert set(found.left_out) == {"gaussian-objective", "output"}
     assert all("the least useful epsilon is about" in why for why in found.left_out.values())
     assert said == ["no privacy", "objective"]
     said.clear()
-    with pytest.raises(SeedscopeError, match="pure ε: epsilon=0.001 is too small.*; output perturbation: epsilon"):
+    with pytest.raises(SeedscopeError, match=r"pure ε: epsilon=0\.001 is too small.*; output perturbation: epsilon"):
         ss.compare(table(rows=120), epsilon=0.001, mechanisms=QUICK, models=3, jobs=1, progress=progress)
     assert not said  # refused before anything is trained
 
