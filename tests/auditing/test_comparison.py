@@ -1,5 +1,6 @@
 """Mechanisms at the same proved risk, side by side."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,27 @@ def test_replacing_leaves_dpsgd_out_and_says_so() -> None:
     assert "adding and removing" in found.left_out["dpsgd"]
     with pytest.raises(SeedscopeError, match="no mechanism is left"):
         ss.compare(table(rows=90), mechanisms=["dpsgd"], **arguments)  # type: ignore[arg-type]
+
+
+def test_an_epsilon_too_small_for_one_mechanism_leaves_that_one_out_and_compares_the_others() -> None:
+    said: list[str] = []
+
+    def progress(name: str) -> None:
+        said.append(name)
+
+    found = ss.compare(table(rows=120, columns=3), epsilon=0.1, mechanisms=QUICK, models=3, jobs=1, progress=progress)
+    assert set(found.left_out) == {"gaussian-objective", "output"}
+    assert all("the least useful epsilon is about" in why for why in found.left_out.values())
+    assert said == ["no privacy", "objective"]
+    said.clear()
+    with pytest.raises(SeedscopeError, match=r"pure ε: epsilon=0\.001 is too small.*; output perturbation: epsilon"):
+        ss.compare(table(rows=120), epsilon=0.001, mechanisms=QUICK, models=3, jobs=1, progress=progress)
+    assert not said  # refused before anything is trained
+
+
+def test_the_usual_best_is_not_advised_where_it_was_left_out(found: Comparison) -> None:
+    assert "take DP-SGD" in found.sentences[-1]
+    assert "without other knowledge" not in replace(found, left_out={"dpsgd": "…"}).sentences[-1]
 
 
 def test_the_page_shows_what_the_json_has_and_runs_nothing(found: Comparison, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from scipy.stats import norm
 import seedscope as ss
 from seedscope.analyses.multiplicity import ABSTAINED, pooled_decisions, pooled_worth
 from seedscope.auditing import PricedRemedies
+from seedscope.auditing.released import certain_share, told_by_released
 from seedscope.core import SeedscopeError
 from seedscope.mechanisms import Conditions, Mechanism
 from seedscope.report import render_comparison, render_page
@@ -191,6 +192,14 @@ def test_an_audit_says_what_a_released_model_could_certify_by_itself() -> None:
     report = audit.as_dict()
     assert report["levels"][0]["certain_share"]["value"] == pytest.approx(told.value)
     assert "can certify by itself" in render_page(report)
+
+
+def test_models_of_three_classes_certify_too_and_their_scores_are_the_recorded_ones() -> None:
+    data = table(rows=300, classes=3, norm_bound=1.0)
+    ensemble = ss.train(data, ss.OutputPerturbation(30.0, 1e-4), grid=ss.Grid(20), jobs=1)
+    found = present(told_by_released(ensemble, data))
+    np.testing.assert_array_equal(found.decided, ensemble.base_scores().argmax(-1))
+    assert present(certain_share(ensemble, data)).value == pytest.approx(found.certain().mean())
 
 
 def test_a_tilted_model_certifies_nothing_by_itself() -> None:

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import seedscope as ss
+from seedscope.commands.abstain import summarise
 from seedscope.core import SeedscopeWarning
 from seedscope.datasets import FittedScaling, from_frame
 from seedscope.mechanisms import Mechanism
@@ -192,6 +193,17 @@ def test_abstaining_needs_no_number_but_the_model(tmp_path: Path) -> None:
     assert found["people"] == 569
     assert found["certain"] + len(found["abstained"]) == 569
     assert found["noise_scale"] == json.loads((tmp_path / "model" / "model.json").read_text())["noise_scale"]
+
+
+def test_a_model_of_three_classes_tells_by_itself_too(tmp_path: Path) -> None:
+    data, mechanism = table(norm_bound=1.0, classes=3, rows=300), ss.OutputPerturbation(8.0, 1e-4)
+    ss.release(data, mechanism).save(tmp_path / "model")
+    model = ss.load_released(tmp_path / "model")
+    found = model.arbitrariness(data.features)
+    np.testing.assert_array_equal(found.decided, model.predict_proba(data.features).argmax(1))
+    said = summarise(model, data, 0.75, 0.95)
+    assert said["certain"] + len(said["abstained"]) == said["people"]
+    assert "model.arbitrariness(rows)" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
 def test_a_model_whose_noise_went_elsewhere_cannot_tell() -> None:

@@ -122,6 +122,8 @@ class Comparison:
         best, free = self.recommended, self.contenders[0]
         private = len(self.contenders) - 1
         lost = 100 * (free.accuracy.value - best.accuracy.value)
+        usual = USUALLY_BEST[self.relation]
+        without = "" if usual in self.left_out else f": without other knowledge take {TITLES[usual]}"
         return (
             f"Best at {self.risk}: {best.title}, accuracy {100 * best.accuracy.value:.1f} %, "
             f"mean disagreement {best.disagreement.value:.3f}.",
@@ -129,8 +131,7 @@ class Comparison:
             kind_of_epsilon(best.assumes),
             f"The price of having looked: this table is not private. Who trains all {private} privately and releases "
             f"the best one spends {private} times the ε and δ on everybody (or trains each at 1/{private} of them). A "
-            "mechanism that is fixed before the data are looked at costs nothing more: without other knowledge take "
-            f"{TITLES[USUALLY_BEST[self.relation]]}.",
+            f"mechanism that is fixed before the data are looked at costs nothing more{without}.",
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -188,8 +189,11 @@ def compare(
     )  # fmt: skip
     require(risk is None or epsilon is None, "compare takes either epsilon or another risk, not both.")
     aim = Aim(1.0 if epsilon is None else epsilon, delta, risk, relation)
-    chosen = {name: aim.mechanism(name, conditions) for name in wanted if name not in left_out}
-    require(len(chosen) > 0, f"no mechanism is left to compare: {'; '.join(left_out.values())}.")
+    made = {name: aim.mechanism(name, conditions) for name in wanted if name not in left_out}
+    left_out |= _refusals(made, conditions)  # before anything is trained
+    chosen = {name: one for name, one in made.items() if name not in left_out}
+    why = "; ".join(f"{TITLES[name]}: {reason}" for name, reason in left_out.items())
+    require(len(chosen) > 0, f"no mechanism is left to compare: {why}.", argument="epsilon" if made else "relation")
     contenders = [
         _contender(name, data, scaling, mechanism, models, seed, store, jobs, progress(name) if progress else None)
         for name, mechanism in {NO_PRIVACY: ObjectivePerturbation(inf), **chosen}.items()
@@ -251,6 +255,17 @@ def _left_out(names: list[str], relation: Relation) -> dict[str, str]:
     """Return the mechanisms that cannot be compared, each with the reason."""
     reason = "the noise of DP-SGD is calibrated for adding and removing a person; compare with add_or_remove"
     return {"dpsgd": reason} if "dpsgd" in names and relation == "replace_one" else {}
+
+
+def _refusals(made: Mapping[str, Mechanism], conditions: Conditions) -> dict[str, str]:
+    """Return the mechanisms that refuse such data, with their reason: too small an ε for one may do for another."""
+    refused = {}
+    for name, mechanism in made.items():
+        try:
+            mechanism.check(conditions)
+        except SeedscopeError as error:
+            refused[name] = str(error).removesuffix(".")
+    return refused
 
 
 def _contender(

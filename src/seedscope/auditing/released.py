@@ -16,15 +16,18 @@ CERTAIN = 0.75  # self-consistency that a decision needs not to be abstained fro
 def told_by_released(ensemble: Ensemble, data: Dataset, confidence: float = 0.95) -> ReleasedDisagreement | None:
     """Return how arbitrary decisions [model, test person] are by each model alone; None where models cannot tell.
 
-    They can where Gaussian noise of a public scale is on the weights of a linear model of two classes.
+    They can where Gaussian noise of a public scale is on the weights of a linear model.
     """
     noise = ensemble.mechanism.weight_noise(ensemble.description.conditions)
-    if noise is None or data.classes != 2:
+    if noise is None:
         return None
     rows = ensemble.scaling.fit(data).apply(np.asarray(data.test.unfilled, float))
     weights = last_step(varied_init(ensemble.weights.sel(neighbour=BASE))).values.astype(float)
-    scores, norms = weights[:, :-1] @ rows.T + weights[:, -1:], np.hypot(np.linalg.norm(rows, axis=1), 1)
-    return released_model_disagreement(scores, norms, noise, confidence)
+    logits = 1 if data.classes == 2 else data.classes  # a network's order: all classes' weights, then the biases
+    coefficients = weights[:, :-logits].reshape(len(weights), logits, -1)
+    scores = np.moveaxis(coefficients @ rows.T, 1, 2) + weights[:, None, -logits:]
+    norms, linear = np.hypot(np.linalg.norm(rows, axis=1), 1), scores[..., 0] if logits == 1 else scores
+    return released_model_disagreement(linear, norms, noise, confidence, classes=data.classes)
 
 
 def certain_share(ensemble: Ensemble, data: Dataset, confidence: float = 0.95) -> Number | None:

@@ -57,11 +57,10 @@ def abstain(
 def summarise(model: ReleasedModel, people: Dataset, level: float, confidence: float) -> dict[str, Any]:
     """Return who can be decided about, and on whom to abstain, among everybody in the data."""
     rows = np.concatenate([people.base.unfilled, people.test.unfilled])
-    require(
-        rows.shape[1] == len(model.weights) - 1, f"the model has {len(model.weights) - 1} features, the data other."
-    )
-    told = model.arbitrariness(rows, confidence)
-    certain = told.certain(level)
+    features = len(model.feature_names)
+    require(rows.shape[1] == features, f"the model has {features} features, the data {rows.shape[1]}.")
+    found = model.arbitrariness(rows, confidence)
+    certain = found.certain(level)
     return {
         "people": len(rows),
         "noise_scale": model.noise_scale,

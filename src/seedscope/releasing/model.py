@@ -70,12 +70,15 @@ class ReleasedModel:
             confidence: with which each interval holds, over the noise that was drawn.
             options: `examples` and `weights` of `multiplicity.released_model_disagreement`.
         """
-        require(self.linear and len(self.class_names) == 2, "arbitrariness needs a linear model of two classes.")
+        require(self.linear, f"arbitrariness needs a linear model; this one is {self.model}.")
         noise = f"arbitrariness needs noise of a known scale on the weights; this model is by {self.mechanism}."
         require(self.noise_scale is not None, noise)
         scaled = self.scaling.apply(np.asarray(features, float))
-        scores, norms = scaled @ self.weights[:-1] + self.weights[-1], np.hypot(np.linalg.norm(scaled, axis=1), 1)
-        return released_model_disagreement(scores, norms, float(self.noise_scale or 0), confidence, **options)
+        coefficients, intercepts = self.coefficients
+        scores, norms = scaled @ coefficients.T + intercepts, np.hypot(np.linalg.norm(scaled, axis=1), 1)
+        options, noise_scale = options | {"classes": len(self.class_names)}, float(self.noise_scale or 0)
+        linear = scores[:, 0] if len(intercepts) == 1 else scores
+        return released_model_disagreement(linear, norms, noise_scale, confidence, **options)
 
     def as_scikit_learn(self) -> LogisticRegression:
         """Return a linear model as scikit-learn's; it takes rows that `scaling.apply` has scaled."""
