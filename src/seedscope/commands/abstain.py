@@ -59,8 +59,8 @@ def summarise(model: ReleasedModel, people: Dataset, level: float, confidence: f
     rows = np.concatenate([people.base.unfilled, people.test.unfilled])
     features = len(model.feature_names)
     require(rows.shape[1] == features, f"the model has {features} features, the data {rows.shape[1]}.")
-    found = model.arbitrariness(rows, confidence)
-    certain = found.certain(level)
+    certified = model.arbitrariness(rows, confidence)
+    certain = certified.certain(level)
     return {
         "people": len(rows),
         "noise_scale": model.noise_scale,
@@ -68,7 +68,7 @@ def summarise(model: ReleasedModel, people: Dataset, level: float, confidence: f
         "level": level,
         "confidence": confidence,
         "abstained": [str(person) for person in np.concatenate([people.base.ids, people.test.ids])[~certain]],
-        "disagreement_upper": told.upper.tolist(),
+        "disagreement_upper": certified.upper.tolist(),
     }
 
 

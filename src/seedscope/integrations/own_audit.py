@@ -71,9 +71,9 @@ class Runner:
             store=None if self.store is None else self.store / place, jobs=self.jobs, cluster=self.cluster,
             progress=self.progress,
         )  # fmt: skip
-        return self._without_failed(ensemble, carried, grid.relation)
+        return self._without_failed(ensemble, carried)
 
-    def _without_failed(self, ensemble: Ensemble, training: OwnTraining, relation: Relation) -> Ensemble:
+    def _without_failed(self, ensemble: Ensemble, training: OwnTraining) -> Ensemble:
         """Return the ensemble without the seeds whose models could not be trained, after a warning that names them."""
         whole = ensemble.whole_seeds()
         failed = np.setdiff1d(ensemble.dataset["seed"].values, whole.dataset["seed"].values).tolist()
@@ -84,7 +84,7 @@ class Runner:
         for seed in failed[:SHOWN]:
             person = _first_failed(ensemble, seed)
             where = "" if person < 0 else f" without {self.data.base.ids[person]}"
-            given = neighbouring(rows, spare, relation, person)
+            given = neighbouring(rows, spare, ensemble.relation, person)
             named.append(f"seed {seed}{where}: {why_it_failed(training, given, self.root_seed, seed)}")
         more = f"; and {len(failed) - SHOWN} more" if len(failed) > SHOWN else ""
         said = f"{len(failed)} of {ensemble.dataset.sizes['seed']} seeds of {self.label} failed and are left out"
