@@ -24,14 +24,14 @@ from seedscope.training.dpsgd.per_example import has_one_unit, known_of_rows
 from seedscope.training.dpsgd.personal_budgets import SPENT, Budget, Filter
 from seedscope.training.dpsgd.privacy_losses import LossRecorder, NetworkLosses, Scales, Spare
 from seedscope.training.dpsgd.sums import Data, Dials, PrivateJob, batch_sum, no_traces, noisy_update, probe_keys
-from seedscope.training.dpsgd.unit_losses import UnitLosses, with_ones
+from seedscope.training.dpsgd.unit_losses import UnitLosses, unit_of
 from seedscope.training.gradient import Probes, Records, flat, observe
 
 State = tuple[Parameters, Any, Any, Records, Any, Any, Any]  # … optimiser, draws ahead, norms, traces, losses, spent
 
 
 class Lossy(NamedTuple):
-    """People whose privacy losses are recorded: their places in the training data, and blocks of their rows, labels."""
+    """People whose privacy losses are recorded: places in the data, blocks of rows (or sparse ones) and labels."""
 
     places: Any
     blocks: Any
@@ -138,6 +138,5 @@ def _loss_recorder(job: PrivateJob, lossy: Lossy | None, rows: jax.Array, labels
     rate = job.private.batch_size / job.private.sampling_size(examples)
     spare = Spare(rows[-1], labels[-1]) if job.relation == "replace_one" else None
     if has_one_unit(jax.eval_shape(job.network.init, jax.random.key(0))):
-        blocks = jax.vmap(with_ones)(lossy.blocks[0]), lossy.blocks[1]
-        return UnitLosses(smooth, rate, examples, lossy.places, job.losses_of_all, blocks, spare)
+        return UnitLosses(smooth, rate, examples, lossy.places, job.losses_of_all, unit_of(*lossy.blocks), spare)
     return NetworkLosses(job.network, smooth, job.parts.one_by_one, rate, examples, *lossy, spare)
