@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 
 from seedscope import (
@@ -16,6 +18,8 @@ from seedscope import (
     Records,
     SeedscopeError,
     Shuffled,
+    Unscaled,
+    from_arrays,
     mlp,
     privacy_loss,
     train,
@@ -25,8 +29,8 @@ from seedscope.analyses.privacy_loss import SampledLoss
 from seedscope.models import logistic, network_of
 from seedscope.planning import make_plan
 from seedscope.training.dpsgd.noise import Noise, noise_keys, normals_like
-from seedscope.training.dpsgd.privacy_losses import network_pulls
-from seedscope.training.dpsgd.unit_losses import Columns, columns_of, unit_pulls, with_ones
+from seedscope.training.dpsgd.privacy_losses import Scales, network_pulls
+from seedscope.training.dpsgd.unit_losses import Columns, columns_of, sparse_rows, unit_of, unit_pulls
 from seedscope.training.gradient import log_loss
 from tests.helpers.small_data import table
 
@@ -57,7 +61,8 @@ def test_pulls_are_products_with_each_persons_clipped_gradient(model: Any, smoot
 
     if model == logistic():
         columns = Columns(columns_of(parameters), columns_of(normals), 1)
-        found = jax.tree.map(lambda one: one[:, 0], unit_pulls(with_ones(rows), labels, columns, smooth, 0.4)[0])
+        pulls, _ = unit_pulls(unit_of(rows, labels), columns, smooth, Scales(0.4, 1.0))
+        found = jax.tree.map(lambda one: one[:, 0], pulls)
     else:
         found = network_pulls(network, smooth, 0.4, normals, parameters, normals, (rows, labels))
         np.testing.assert_allclose(found.shared, found.products)  # the noise itself stands in for another's gradient
@@ -109,6 +114,51 @@ def test_a_runs_losses_are_the_sum_over_steps_written_out(model: Any, relation: 
                 total -= np.log(1 - q + q * np.exp((y @ other - np.sum(other**2) / 2) / sigma**2))
         recorded = ensemble.dataset["privacy_losses"].isel(seed=seed, neighbour=0, init=-1).values
         np.testing.assert_allclose(recorded, total, rtol=2e-3, atol=2e-4)
+
+
+def categories(draw: np.random.Generator, people: int) -> np.ndarray:
+    """Return rows of a table: two numbers, and three categories in columns of their own, standardised."""
+    rows = np.hstack([draw.normal(size=(people, 2)), *(np.eye(9)[draw.integers(0, 9, people)] for _ in range(3))])
+    rows[:, 2:] = (rows[:, 2:] - 1 / 9) / 0.3
+    return (rows / 4).astype(np.float32)
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+def test_rows_by_what_is_unusual_in_them_give_the_losses_of_whole_rows(
+    relation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(0)
+    features, labels = categories(draw, 61), np.arange(61) % 2
+    assert sparse_rows(features[None]) is not None
+    data = from_arrays(features[:53], labels[:53], features[53:], labels[53:])
+    grid = Grid(seeds=3, relation=relation)
+
+    def losses() -> np.ndarray:
+        found = train(data, DPSGD(**SETUP), grid=grid, records=RECORDS, scaling=Unscaled(), jobs=1)
+        return np.asarray(found.dataset["privacy_losses"])
+
+    monkeypatch.setattr("seedscope.training.dpsgd.train.NUMBERS_AT_ONCE", 48)  # 16 people at once, the last filled up
+    by_entries = losses()
+    seen = []
+    monkeypatch.setattr("seedscope.training.dpsgd.train.sparse_rows", lambda rows: seen.append(sparse_rows(rows)))
+    whole = losses()  # as the list's `append` gives nothing
+    assert seen[0] is not None
+    np.testing.assert_allclose(by_entries, whole, rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=15)  # each shape is compiled
+@given(st.sampled_from([1, 7]), st.sampled_from([3, 40]), st.integers(0, 2**31))
+def test_rows_by_what_is_unusual_in_them_are_the_rows(people: int, features: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    rows = np.where(draw.random((2, people, features)) < 0.1, draw.normal(size=(2, people, features)), 0.25)
+    rows = rows.astype(np.float32)
+    found = sparse_rows(rows)
+    if found is None:
+        return
+    table = np.vstack([np.eye(features), np.zeros(features)]).astype(np.float32)
+    products = jax.vmap(lambda block: block.times(jnp.asarray(table)))(found)
+    np.testing.assert_allclose(products, rows, atol=1e-6)
+    np.testing.assert_allclose(found.squares(), (rows.astype(float) ** 2).sum(-1) + 1, rtol=1e-5)
 
 
 @pytest.mark.slow

@@ -25,14 +25,14 @@ from seedscope.training.dpsgd.person_losses import PersonNetworkLosses, Persons,
 from seedscope.training.dpsgd.personal_budgets import SPENT, Budget, Filter
 from seedscope.training.dpsgd.privacy_losses import LossRecorder, NetworkLosses, Scales, Spare
 from seedscope.training.dpsgd.sums import Data, Dials, PrivateJob, batch_sum, no_traces, noisy_update, probe_keys
-from seedscope.training.dpsgd.unit_losses import UnitLosses, with_ones
+from seedscope.training.dpsgd.unit_losses import UnitLosses, unit_of
 from seedscope.training.gradient import Probes, Records, flat, observe
 
 State = tuple[Parameters, Any, Any, Records, Any, Any, Any]  # … optimiser, draws ahead, norms, traces, losses, spent
 
 
 class Lossy(NamedTuple):
-    """People whose privacy losses are recorded: their places in the training data, and blocks of their rows, labels."""
+    """People whose privacy losses are recorded: places in the data, blocks of rows (or sparse ones) and labels."""
 
     places: Any
     blocks: Any
@@ -146,6 +146,5 @@ def _loss_recorder(
             return PersonUnitLosses(smooth, rate, examples, lossy, spare)
         return PersonNetworkLosses(job.network, smooth, job.parts.one_by_one, rate, examples, lossy, spare)
     if one_unit:
-        blocks = jax.vmap(with_ones)(lossy.blocks[0]), lossy.blocks[1]
-        return UnitLosses(smooth, rate, examples, lossy.places, job.losses_of_all, blocks, spare)
+        return UnitLosses(smooth, rate, examples, lossy.places, job.losses_of_all, unit_of(*lossy.blocks), spare)
     return NetworkLosses(job.network, smooth, job.parts.one_by_one, rate, examples, *lossy, spare)

@@ -22,7 +22,7 @@ import numpy as np
 from seedscope.models import Network, Parameters
 from seedscope.training.dpsgd.per_example import clipped_sum, examples, flat_factors, smooth_factors
 from seedscope.training.dpsgd.privacy_losses import LARGE, LossRecorder, Scales, Spare, dot, in_turn
-from seedscope.training.dpsgd.unit_losses import Columns, columns_of, unit_pulls, with_ones
+from seedscope.training.dpsgd.unit_losses import Columns, columns_of, unit_of, unit_pulls, with_ones
 
 
 class Group(NamedTuple):
@@ -119,25 +119,23 @@ class PersonUnitLosses(LossRecorder):
 
     def _step(self, group: Group, columns: Columns, inside: jax.Array, scales: Scales) -> jax.Array:
         """Return a step's losses [person, model] of a block of people; inside [row, person, model]."""
-        C, sigma = scales
         people, size = group.places.shape
-        rows = with_ones(group.rows.reshape(people * size, -1))
-        found, slopes = unit_pulls(rows, group.labels.reshape(-1), columns, self.smooth, C)
+        rows = group.rows.reshape(people * size, -1)
+        separate, slopes = unit_pulls(unit_of(rows, group.labels.reshape(-1)), columns, self.smooth, scales)
 
         def by_row(values: jax.Array) -> jax.Array:
             return jnp.moveaxis(values.reshape(people, size, -1), 1, 0)
 
-        own = by_row(rows)
-        slopes = by_row(slopes)
-        alike = jnp.einsum("ipf,jpf->ijp", own, own) / sigma**2
-        pulls = Pulls(by_row(found.products) / sigma, slopes[:, None] * slopes * alike[..., None])
+        own, slopes = by_row(with_ones(rows)), by_row(slopes)
+        alike = jnp.einsum("ipf,jpf->ijp", own, own) / scales.noise_scale**2
+        pulls = Pulls(by_row(separate.products), slopes[:, None] * slopes * alike[..., None])
         if self.spare is None:
             return person_losses(pulls, inside, self.rate)
-        row = with_ones(self.spare.row.reshape(1, -1))
-        other, slope = unit_pulls(row, self.spare.label[None], columns, self.smooth, C)
-        shared = slopes * slope * (own @ row[0])[..., None] / sigma**2
-        stand_in = StandIn(other.products / sigma, other.squares / sigma**2, shared)
-        return person_losses(pulls, inside, self.rate, stand_in)
+        instead = unit_of(self.spare.row[None], self.spare.label[None])
+        other, slope = unit_pulls(instead, columns, self.smooth, scales)
+        row = with_ones(self.spare.row[None])[0] / scales.noise_scale**2
+        shared = slopes * slope * (own @ row)[..., None]
+        return person_losses(pulls, inside, self.rate, StandIn(other.products, other.squares, shared))
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from seedscope.training.dpsgd.person_losses import Persons, grouped
 from seedscope.training.dpsgd.personal_budgets import Budget, budget_of
 from seedscope.training.dpsgd.steps import PrivateSteps
 from seedscope.training.dpsgd.sums import Dials, PrivateJob
+from seedscope.training.dpsgd.unit_losses import sparse_rows
 from seedscope.training.gradient import starting_points
 
 PEOPLE_AT_ONCE = 2048  # whose path sums under logistic regression are added up together
@@ -143,4 +144,6 @@ def _lossy(
     if owners is not None:
         return grouped(owners[:-1], places, rows, labels, together)
     people = People(rows[places], labels[places], 1)
-    return Lossy(places.astype(np.int32), in_blocks(people, min(len(places), together)))
+    blocks, labels = in_blocks(people, min(len(places), together))
+    sparse = sparse_rows(blocks.reshape(*labels.shape, -1)) if unit else None
+    return Lossy(places.astype(np.int32), (blocks if sparse is None else sparse, labels))
