@@ -73,7 +73,7 @@ class Runner:
         )  # fmt: skip
         return self._without_failed(ensemble, carried, grid.relation)
 
-    def _without_failed(self, ensemble: Ensemble, training: OwnTraining, relation: Relation) -> Ensemble:
+    def _without_failed(self, ensemble: Ensemble, training: OwnTraining, relation: Relation | None) -> Ensemble:
         """Return the ensemble without the seeds whose models could not be trained, after a warning that names them."""
         whole = ensemble.whole_seeds()
         failed = np.setdiff1d(ensemble.dataset["seed"].values, whole.dataset["seed"].values).tolist()
