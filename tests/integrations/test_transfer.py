@@ -122,7 +122,7 @@ class Clipping(StandardScaler):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any, copy: bool | None = None) -> np.ndarray:
-        return np.clip(np.asarray(X, float), self.low_, self.high_)
+        return np.asarray(np.clip(np.asarray(X, float), self.low_, self.high_))
 
 
 Clipping.__name__ = "StandardScaler"
