@@ -99,7 +99,7 @@ def rows_of(job: Job, neighbour: int) -> np.ndarray:
     return neighbouring(job.rows[:-1, 0].astype(int), int(job.rows[-1, 0]), job.relation, neighbour)
 
 
-def neighbouring(rows: np.ndarray, spare: int, relation: str, neighbour: int) -> np.ndarray:
+def neighbouring(rows: np.ndarray, spare: int, relation: str | None, neighbour: int) -> np.ndarray:
     """Return the rows of the base without one, or with the spare one in its place; the base's own below 0.
 
     >>> neighbouring(np.array([4, 5, 6]), 9, "replace_one", 1).tolist()
