@@ -62,7 +62,8 @@ SEVERAL = np.array([[0.0, 0.0, 0.0], [0.5, 0.4, -3.0], [2.0, 0.0, 0.0], [4.0, 0.
 def drawn_scores(scores: np.ndarray, times: int, norm: float, noise_scale: float, seed: int) -> np.ndarray:
     """Return scores [draw, person, class] with noise on the weights, the part that all classes share taken out."""
     noise = np.random.default_rng(seed).normal(size=(times, *scores.shape)) * norm * noise_scale
-    return scores + noise - noise.mean(-1, keepdims=True)
+    drawn: np.ndarray = scores + noise - noise.mean(-1, keepdims=True)
+    return drawn
 
 
 def test_chances_of_classes_are_what_drawing_the_noise_gives() -> None:
