@@ -52,10 +52,15 @@ def test_an_estimate_is_said_and_nothing_asked_without_a_terminal(capsys: pytest
 def test_on_a_terminal_only_what_is_long_or_may_not_fit_is_asked_about(
     monkeypatch: pytest.MonkeyPatch, estimate: Estimate, asks: bool
 ) -> None:
-    asked = []
+    asked: list[bool] = []
+
+    def confirmed(*_: object, default: bool, **__: object) -> bool:
+        asked.append(default)
+        return True
+
     for stream in ("stdin", "stderr"):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-    monkeypatch.setattr("typer.confirm", lambda *_, **options: asked.append(options["default"]) or True)
+    monkeypatch.setattr("typer.confirm", confirmed)
     announce(estimate)
     assert asked == ([True] if asks else [])
 
