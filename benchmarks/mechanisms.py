@@ -53,13 +53,14 @@ def measured(name: str, mechanism: Any, models: int) -> tuple[float, float]:
 
 
 def main(names: tuple[str, ...] = HELD_OUT, models: int = 100) -> None:
-    """Print a row for each table."""
+    """Print a row for each table, and then DP-SGD's table."""
     for name in names:
         cells = []
         for title, mechanism in contenders().items():
             accuracy, disagreement = measured(name, mechanism, 40 if name == "adult" else models)
             cells.append(f"{title} {100 * accuracy:.1f} / {disagreement:.2f}")
         print(f"{name}: {', '.join(cells)}", flush=True)
+    steps_by_public_rule(models)
 
 
 def steps_by_public_rule(models: int = 100) -> None:
@@ -75,4 +76,3 @@ def steps_by_public_rule(models: int = 100) -> None:
 
 if __name__ == "__main__":
     main(tuple(sys.argv[1:]) or HELD_OUT)
-    steps_by_public_rule()
