@@ -139,6 +139,8 @@ def _lossy(
     people = People(rows[places], labels[places], 1)
     unit = has_one_unit(jax.eval_shape(network.init, jax.random.key(0)))
     together = max(LEAST_ROWS, NUMBERS_AT_ONCE // models) if unit else parts.first
-    blocks, labels = in_blocks(people, min(len(places), together))
-    sparse = sparse_rows(blocks.reshape(*labels.shape, -1)) if unit else None
-    return Lossy(places.astype(np.int32), (blocks if sparse is None else sparse, labels))
+    found = in_blocks(people, min(len(places), together))
+    assert found is not None  # as there are people
+    blocks, labels_of = found
+    sparse = sparse_rows(blocks.reshape(*labels_of.shape, -1)) if unit else None
+    return Lossy(places.astype(np.int32), (blocks if sparse is None else sparse, labels_of))
