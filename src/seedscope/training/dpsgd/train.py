@@ -143,7 +143,8 @@ def _lossy(
     together = max(LEAST_ROWS, NUMBERS_AT_ONCE // models) if unit else parts.first
     if owners is not None:
         return grouped(owners[:-1], places, rows, labels, together)
-    people = People(rows[places], labels[places], 1)
-    blocks, labels = in_blocks(people, min(len(places), together))
-    sparse = sparse_rows(blocks.reshape(*labels.shape, -1)) if unit else None
-    return Lossy(places.astype(np.int32), (blocks if sparse is None else sparse, labels))
+    people = in_blocks(People(rows[places], labels[places], 1), min(len(places), together))
+    assert people is not None  # as there are places
+    blocks, own_labels = people
+    sparse = sparse_rows(blocks.reshape(*own_labels.shape, -1)) if unit else None
+    return Lossy(places.astype(np.int32), (blocks if sparse is None else sparse, own_labels))
