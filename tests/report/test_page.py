@@ -146,3 +146,13 @@ def test_the_summary_for_notebooks_is_escaped() -> None:
 )  # fmt: skip
 def test_numbers_are_printed_for_people(value: float, show: Any, text: str) -> None:
     assert words.shown(value, show) == text
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_delta_that_was_chosen_wears_no_badge(public: bool) -> None:
+    page = render_page(public_report(sample_report()) if public else sample_report())
+    rows = re.findall(r'<tr><th scope="row">δ</th>(.*?)</tr>', page, flags=re.DOTALL)
+    sentences = re.findall(r"δ = (.*?)\. ", page, flags=re.DOTALL)
+    assert rows or sentences
+    assert not any("kind-" in text for text in (*rows, *sentences))
+    assert 'class="kind kind-' in page  # other numbers say theirs
