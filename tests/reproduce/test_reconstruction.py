@@ -99,9 +99,9 @@ def test_networks_train_once_and_draw_their_trade_off(tmp_path: Path, monkeypatc
     monkeypatch.setitem(networks.MODELS, "mnist", lambda: model)
     sweep = networks.Sweep("mnist", 30, 4, 6, (2, 4), (5.0,), (2.0,), (0.1,), 2)
     monkeypatch.setitem(networks.SWEEPS, ("mnist", "small"), sweep)
-    part = study.study_trade_off("small", tmp_path, 1, True)
+    part = study.study_trade_off("mnist", "small", tmp_path, 1, True)
     assert len(part.comparisons) == 8 + 2 * 11
-    again = study.study_trade_off("small", tmp_path, 1, True)
+    again = study.study_trade_off("mnist", "small", tmp_path, 1, True)
     assert [one.ours for one in again.comparisons] == pytest.approx([one.ours for one in part.comparisons], nan_ok=True)
     bounds = {one.quantity: one.ours for one in part.comparisons if one.setting.startswith("σ=5, C=2, ρ=0.1, T=4")}
     assert bounds["error bound: RDP, corrected"] < bounds["error bound: RDP, as printed"]
@@ -112,10 +112,26 @@ def test_networks_train_once_and_draw_their_trade_off(tmp_path: Path, monkeypatc
         coded = bounds[f"error bound: dFIL of the {record} record, authors' code"]
         code = rc.amplification_estimate(5.0, 0.2, 1e-9, "subset", classical=True)
         assert coded * code == pytest.approx(corrected * kappas[1])  # the same division by C, another κ
-    part.charts["figure-5-trade-off"].save(str(tmp_path / "five.svg"))
+    part.charts["figure-5-trade-off-mnist"].save(str(tmp_path / "five.svg"))
     last = list(networks.network_outcomes(sweep, tmp_path, 1, True))[-1]
     sample_chart(last, sweep).save(str(tmp_path / "six.svg"))
     assert (tmp_path / "six.svg").read_text(encoding="utf-8").count("<image ") == 16
+
+
+def test_the_grids_at_the_papers_scale_are_its_tables() -> None:
+    settings = {name: networks.SWEEPS[name, "paper"] for name in ("mnist", "cifar10-small")}
+    assert {name: len(sweep.settings) * len(sweep.checkpoints) for name, sweep in settings.items()} == {
+        "mnist": 6 * 6 * 3 * 4,
+        "cifar10-small": 5 * 8 * 3 * 5,
+    }
+    drawn = networks.SAMPLED["paper"]
+    assert (drawn.checkpoints, drawn.settings) == ((5000,), [(0.5, 1.0, 0.1)])  # the text below Figure 6
+
+
+def test_the_papers_two_panels_are_not_taken_for_each_other() -> None:
+    quantity = "best accuracy % with a bound of at least 1: RDP, as printed"
+    published = {data: study.PUBLISHED["BR Figure 5", data, "grid", quantity] for data in ("mnist", "cifar10-small")}
+    assert published == {"mnist": 95, "cifar10-small": 55}
 
 
 def test_the_best_trade_offs_are_those_that_nothing_beats() -> None:

@@ -20,15 +20,19 @@ from seedscope.reproduce.comparison import Comparison, Study, paper_numbers
 from seedscope.reproduce.reconstruction import figures, network_figures
 from seedscope.reproduce.reconstruction.gallery import digits_gallery, gallery_chart
 from seedscope.reproduce.reconstruction.linear import ATTACKED_NOISE, L2, NOISE, LinearOutcome, linear_outcome
-from seedscope.reproduce.reconstruction.networks import SWEEPS, NetworkOutcome, network_outcomes
+from seedscope.reproduce.reconstruction.networks import SAMPLED, SWEEPS, NetworkOutcome, network_outcomes
 
 TRIALS = {"small": 1000, "paper": 10_000}
 PUBLISHED = {
-    (row["place"], row["setting"], row["quantity"]): float(row["value"]) for row in paper_numbers("reconstruction")
+    (row["place"], row["data"], row["setting"], row["quantity"]): float(row["value"])
+    for row in paper_numbers("reconstruction")
 }
 LINEAR, DATA = "mnist 0/1", ("digits", "mnist", "cifar10-small")
 NOT_A_SQUARE = "the paper has neither the square nor R, the largest norm of a row"
-SHORT = "20,000 rows, up to 140 steps, 8 settings, 2 runs each; the paper: all rows, up to 5,000 steps, 432 settings"
+SHORT = {
+    "mnist": "20,000 rows, up to 140 steps, 8 settings, 2 runs; the paper: all rows, up to 5,000 steps, 432 settings",
+    "cifar10-small": "400 rows and up to 20 steps: a network that has learned nothing yet; the paper: 600 settings",
+}
 OWN_NORM = "R is taken from the data"
 
 
@@ -47,7 +51,7 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
         scale: "small" (1,000 trials of the attack, eight short settings of the network) or "paper" (10,000 trials, the
             paper's whole grid, ten runs each: weeks on two cores; it goes on where it was stopped).
         data: only these of "digits" (a gallery of reconstructions, nothing to download), "mnist" (Figures 2–5 and a
-            gallery) and "cifar10-small" (Figure 6).
+            gallery) and "cifar10-small" (Figure 5's other panel, and Figure 6).
         out: the folder for the networks' stores.
         jobs: processes that train networks; default one for each core.
         quiet: show no progress.
@@ -60,9 +64,10 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
         work["gallery of digits"] = lambda: Part(charts={"gallery-digits": digits_gallery()})
     if data is None or "mnist" in data:
         work["logistic regression"] = lambda: study_linear(TRIALS[scale])
-        work["network on mnist"] = lambda: study_trade_off(scale, out, jobs, quiet)
+        work["network on mnist"] = lambda: study_trade_off("mnist", scale, out, jobs, quiet)
     if data is None or "cifar10-small" in data:
-        work["network on cifar10-small"] = lambda: study_samples(scale, out, jobs, quiet)
+        work["network on cifar10-small"] = lambda: study_trade_off("cifar10-small", scale, out, jobs, quiet)
+        work["samples of cifar10-small"] = lambda: study_samples(scale, out, jobs, quiet)
     parts, seconds = [], {}
     for name, part in work.items():
         start = time.perf_counter()
@@ -87,7 +92,7 @@ def text_examples() -> list[Comparison]:
         ),
     }
     return [
-        Comparison("BR §4", "text", "ε=2", name, value, PUBLISHED.get(("BR §4", "ε=2", name)), note)
+        Comparison("BR §4", "text", "ε=2", name, value, PUBLISHED.get(("BR §4", "text", "ε=2", name)), note)
         for name, (value, note) in rows.items()
     ]
 
@@ -104,18 +109,18 @@ def study_linear(trials: int) -> Part:
     return Part((*figure_2(outcome), *figure_3(outcome), *figure_4(outcome)), charts)
 
 
-def study_trade_off(scale: str, out: Path, jobs: int | None, quiet: bool) -> Part:
-    """Return Figure 5: accuracy against bounds over a grid of settings."""
-    outcomes = list(network_outcomes(SWEEPS["mnist", scale], out, jobs, quiet))
-    best = perfect_privacy(outcomes, SHORT if scale == "small" else "")
+def study_trade_off(data: str, scale: str, out: Path, jobs: int | None, quiet: bool) -> Part:
+    """Return a panel of Figure 5: accuracy against bounds over a grid of settings."""
+    outcomes = list(network_outcomes(SWEEPS[data, scale], out / "stores", jobs, quiet))
+    best = perfect_privacy(outcomes, SHORT[data] if scale == "small" else "")
     rows = [*best, *(row for outcome in outcomes for row in network_rows("BR Figure 5", outcome))]
-    return Part(tuple(rows), {"figure-5-trade-off": network_figures.trade_off_chart(outcomes)})
+    return Part(tuple(rows), {f"figure-5-trade-off-{data}": network_figures.trade_off_chart(outcomes)})
 
 
 def study_samples(scale: str, out: Path, jobs: int | None, quiet: bool) -> Part:
     """Return Figure 6: images of the highest and the lowest leakage."""
-    sweep = SWEEPS["cifar10-small", scale]
-    last = list(network_outcomes(sweep, out, jobs, quiet))[-1]
+    sweep = SAMPLED[scale]
+    last = list(network_outcomes(sweep, out / "stores" / "figure-6", jobs, quiet))[-1]
     chart = network_figures.sample_chart(last, sweep)
     return Part(tuple(network_rows("BR Figure 6", last)), {"figure-6-samples": chart})
 
@@ -126,7 +131,7 @@ def perfect_privacy(outcomes: Sequence[NetworkOutcome], note: str) -> list[Compa
     for name in outcomes[0].bounds:
         best = max((outcome.accuracy for outcome in outcomes if outcome.bounds[name] >= 1), default=float("nan"))
         quantity = f"best accuracy % with a bound of at least 1: {name}"
-        paper = PUBLISHED.get(("BR Figure 5", "grid", quantity))
+        paper = PUBLISHED.get(("BR Figure 5", outcomes[0].data, "grid", quantity))
         rows.append(Comparison("BR Figure 5", outcomes[0].data, "grid", quantity, best, paper, note))
     return rows
 
@@ -214,6 +219,6 @@ def printed_bound(outcome: LinearOutcome) -> float:
 def _comparisons(place: str, setting: str, rows: dict[str, tuple[float, str]]) -> list[Comparison]:
     """Return the rows (value, note) beside the paper's numbers."""
     return [
-        Comparison(place, LINEAR, setting, quantity, value, PUBLISHED.get((place, setting, quantity)), note)
+        Comparison(place, LINEAR, setting, quantity, value, PUBLISHED.get((place, LINEAR, setting, quantity)), note)
         for quantity, (value, note) in rows.items()
     ]

@@ -42,7 +42,7 @@ class Sweep:
         return list(product(self.noises, self.clipping_norms, self.rates))
 
 
-SWEEPS = {
+SWEEPS = {  # Figure 5; at the paper's scale Tables 3 and 4
     ("mnist", "small"): Sweep(
         "mnist", 20_000, 2000, 200, (35, 70, 140), (0.5, 2.0), (1.0, 4.0), (0.1, 0.3), 2
     ),
@@ -50,9 +50,16 @@ SWEEPS = {
         "mnist", None, None, 600, (1000, 2000, 3000, 5000), (0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
         (1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (0.01, 0.03, 0.1), 10,
     ),
-    ("cifar10-small", "small"): Sweep("cifar10-small", 400, 200, 40, (20,), (0.5,), (1.0,), (0.1,), 2),
-    ("cifar10-small", "paper"): Sweep("cifar10-small", None, None, 200, (5000,), (0.5,), (1.0,), (0.1,), 10),
+    ("cifar10-small", "small"): Sweep("cifar10-small", 400, 200, 40, (10, 20), (0.5, 2.0), (1.0,), (0.1,), 2),
+    ("cifar10-small", "paper"): Sweep(
+        "cifar10-small", None, None, 200, (12_500, 18_750, 25_000, 31_250, 37_500), (0.1, 0.2, 0.5, 1.0, 2.0),
+        (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), (0.01, 0.03, 0.1), 10,
+    ),
 }  # fmt: skip
+SAMPLED = {  # Figure 6's one setting, which is not on the grid
+    "small": Sweep("cifar10-small", 400, 200, 40, (20,), (0.5,), (1.0,), (0.1,), 2),
+    "paper": Sweep("cifar10-small", None, None, 200, (5000,), (0.5,), (1.0,), (0.1,), 10),
+}
 MODELS = {"mnist": ss.tanh_cnn, "cifar10-small": ss.tanh_vgg}
 
 
@@ -99,8 +106,8 @@ class NetworkOutcome:
         }
 
 
-def network_outcomes(sweep: Sweep, out: Path, jobs: int | None, quiet: bool) -> Iterator[NetworkOutcome]:
-    """Yield the outcomes of all settings and checkpoints, training what its store lacks."""
+def network_outcomes(sweep: Sweep, stores: Path, jobs: int | None, quiet: bool) -> Iterator[NetworkOutcome]:
+    """Yield the outcomes of all settings and checkpoints, training what the stores lack."""
     data = first_rows(ss.load(sweep.data), sweep)
     for k, (noise, norm, rate) in enumerate(sweep.settings, 1):
         mechanism = ss.DPSGD(
@@ -114,7 +121,7 @@ def network_outcomes(sweep: Sweep, out: Path, jobs: int | None, quiet: bool) -> 
                 model=MODELS[sweep.data](),
                 grid=ss.Grid(sweep.seeds, checkpoints=sweep.checkpoints),
                 records=ss.Records(("test",), scores_at_checkpoints=True, fisher_traces="train"),
-                store=out / "stores" / f"{sweep.data}-{noise:g}-{norm:g}-{rate:g}",
+                store=stores / f"{sweep.data}-{noise:g}-{norm:g}-{rate:g}",
                 jobs=jobs or os.cpu_count(),  # few models, but large ones
                 progress=progress,
             )
