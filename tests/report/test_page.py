@@ -156,3 +156,16 @@ def test_a_delta_that_was_chosen_wears_no_badge(public: bool) -> None:
     assert rows or sentences
     assert not any("kind-" in text for text in (*rows, *sentences))
     assert 'class="kind kind-' in page  # other numbers say theirs
+
+
+def without_width(value: Any) -> Any:
+    """Return a report in which every interval is its value."""
+    if isinstance(value, dict):
+        ends = {name: value["value"] for name in ("lower", "upper") if value.get(name) is not None and "value" in value}
+        return {name: without_width(inner) for name, inner in value.items()} | ends
+    return [without_width(inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_an_interval_of_one_number_is_not_shown() -> None:
+    assert 'class="interval"' in render_page(sample_report())
+    assert 'class="interval"' not in render_page(without_width(sample_report()))
