@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from seedscope.auditing.facts import proved_advantage
 from seedscope.core import Number
 from seedscope.mechanisms import Guarantee
 
@@ -17,10 +18,6 @@ class Compared(Protocol):
     @property
     def label(self) -> str:
         """Its name."""
-
-    @property
-    def claimed_epsilon(self) -> float | None:
-        """The guarantee's ε, proved or an estimate; None without one."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -108,18 +105,11 @@ def _ends(number: Number) -> tuple[float, float]:
 
 
 def _protection(now: Compared, other: Compared) -> tuple[str, bool, bool] | None:
-    """Return how the guaranteed limit of any attack's advantage changes, rounded up."""
-    limits = [_limit(level.claimed_epsilon, level.guarantee.delta) for level in (other, now)]
-    if None in limits or limits[0] == limits[1]:
+    """Return how the guaranteed limit of any attack's advantage changes, in percent and rounded up."""
+    allowed = [proved_advantage(level) for level in (other, now)]
+    limits = [math.ceil(100 * float(limit)) for limit in allowed if limit is not None]
+    if len(limits) < 2 or limits[0] == limits[1]:
         return None
-    better = (other.claimed_epsilon or 0) < (now.claimed_epsilon or 0)
-    kinds = {level.guarantee.epsilon.kind for level in (other, now) if level.guarantee.epsilon is not None}
-    words = "" if kinds == {"proved"} else " (estimate)"
-    return f"no attack gains more than {limits[0]} % over guessing, instead of {limits[1]} %{words}", better, True
-
-
-def _limit(epsilon: float | None, delta: float) -> int | None:
-    """Return the most that an attack can gain over guessing in percent, (e^ε − 1 + 2δ)/(e^ε + 1), rounded up."""
-    if epsilon is None:
-        return None
-    return min(100, math.ceil(100 * (math.tanh(epsilon / 2) + 2 * delta / (math.exp(min(epsilon, 700)) + 1))))
+    words = "" if all(limit is not None and limit.kind == "proved" for limit in allowed) else " (estimate)"
+    sentence = f"no attack gains more than {limits[0]} % over guessing, instead of {limits[1]} %{words}"
+    return sentence, limits[0] < limits[1], True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,12 +14,21 @@ from seedscope.auditing.levels import ARBITRARY, Level
 from seedscope.auditing.records import person_places
 from seedscope.core import Kind, Number, SeedscopeError
 from seedscope.datasets import Dataset
+from seedscope.mechanisms import Guarantee
 from seedscope.numerics import mean_interval
 
 Facts = dict[str, Number | None]
 DECLARED = "δ as declared, times people"
 COIN_TOSS = 0.6  # an agreement below which a decision is close to a coin toss
 MOST_CELLS = 3_000_000  # of the rows that logistic regression without privacy is fitted on
+
+
+class Guaranteed(Protocol):
+    """Whatever has a guarantee, and may have a whole trade-off curve."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee."""
 
 
 def facts(
@@ -81,7 +90,7 @@ def repeated_rows(data: Dataset | None) -> Number | None:
     return Number(share, "proved", note=f"of {len(data.base):,} training rows")
 
 
-def proved_advantage(level: Level) -> Number | None:
+def proved_advantage(level: Guaranteed) -> Number | None:
     """Return the largest advantage that the guarantee allows, of the guarantee's kind; None without one."""
     epsilon = level.guarantee.epsilon
     if epsilon is None:
