@@ -19,6 +19,10 @@ def test_a_number_says_its_kind_interval_and_confidence() -> None:
     assert str(Number(0.5, "statistical", 0.25, 0.75, 0.9)) == "0.5 [0.25, 0.75] (statistical at 90 %)"
 
 
+def test_an_interval_of_one_number_is_not_printed() -> None:
+    assert str(Number(0.1049, "statistical", 0.10489, 0.10491, 0.95)) == "0.1049 (statistical at 95 %)"
+
+
 def test_json_gets_what_is_known_and_nothing_else() -> None:
     assert Number(0.0, "proved").as_dict() == {"value": 0.0, "kind": "proved"}
     whole = Number(0.5, "statistical", 0.0, 1.0, 0.95, "few runs").as_dict()

@@ -43,7 +43,8 @@ class Number:
         return float(self.value)
 
     def __str__(self) -> str:
-        interval = "" if self.lower is None or self.upper is None else f" [{self.lower:.4g}, {self.upper:.4g}]"
+        ends = [f"{end:.4g}" for end in (self.lower, self.upper) if end is not None]
+        interval = f" [{', '.join(ends)}]" if len(set(ends)) == 2 else ""
         level = "" if self.confidence is None else f" at {100 * self.confidence:g} %"
         return f"{self.value:.4g}{interval} ({self.kind}{level})"
 
