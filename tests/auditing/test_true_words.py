@@ -14,6 +14,7 @@ from seedscope.analyses.membership import MembershipTests, likelihood_ratio_test
 from seedscope.analyses.reconstruction import record_bounds
 from seedscope.auditing.audit import audit
 from seedscope.auditing.groups import group_accuracy
+from seedscope.auditing.judged import membership_sentence
 from seedscope.auditing.records import personal_error, standardised_error
 from seedscope.auditing.sandwich import make_sandwich
 from seedscope.auditing.words import GLOSSARY, guarantee_meaning
@@ -128,6 +129,14 @@ def test_what_is_shown_of_people_holds_for_all_of_them_at_once() -> None:
     lower, upper = found.advantage_bounds
     assert (lower <= found.advantage).all()
     assert (found.advantage <= upper).all()
+
+
+@pytest.mark.parametrize(("shift", "undecided"), [(0.0, True), (6.0, False)])
+def test_an_attack_that_shows_nothing_is_called_undecided(shift: float, undecided: bool) -> None:
+    tests, _ = attacks_on(people=5, seeds=60, shift=shift, seed=0)
+    sentence = membership_sentence(tests)
+    assert ("undecided" in sentence) == undecided
+    assert ("proves" in sentence) != undecided
 
 
 def test_bounds_on_advantages_hold_for_all_people_at_once_as_often_as_stated() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from seedscope.analyses.membership import MembershipTests
 from seedscope.auditing.facts import decided_without_privacy, facts, repeated_rows
 from seedscope.auditing.intrinsic_people import most_exposed
 from seedscope.auditing.levels import Level
@@ -31,7 +32,7 @@ def verdict_on(levels: Sequence[Level], policy: Policy | None = None, data: Data
     twice = repeated_rows(data)
     verdict = judge([_case(level, levels, plain, twice) for level in levels], rules)
     level = levels[verdict.level]
-    also = [sentence for sentence in (membership_sentence(level), group_sentence(level)) if sentence]
+    also = [sentence for sentence in (membership_sentence(level.membership), group_sentence(level)) if sentence]
     numbers = tuple(number for number in (_privacy_number(level), *verdict.numbers) if number)
     return replace(verdict, sentences=(*verdict.sentences, *also), numbers=numbers)
 
@@ -68,17 +69,21 @@ def _older_facts(level: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def membership_sentence(level: Level) -> str:
-    """Return what our attack showed of ε."""
-    tests = level.membership
+def membership_sentence(tests: MembershipTests | None) -> str:
+    """Return what our attack showed of ε, or that it showed nothing."""
     if tests is None:
         return ""
+    attack = f"With {tests.held_out_seeds} held-out seeds our attack on whoever looked most exposed"
+    reach = f"this many seeds could prove {tests.ceiling:.2f} at most."
+    if not _shows_something(tests.set_epsilon_lower, tests.set_mu_lower):
+        return f"{attack} leaves it undecided whether anybody is exposed (ε and μ at least 0); {reach}"
     by_curve = "" if tests.set_mu_lower is None else f" (and μ at least {float(tests.set_mu_lower):.2f})"
-    return (
-        f"With {tests.held_out_seeds} held-out seeds our attack on whoever looked most exposed proves that ε is "
-        f"at least {float(tests.set_epsilon_lower):.2f}{by_curve}; "
-        f"this many seeds could prove {tests.ceiling:.2f} at most."
-    )
+    return f"{attack} proves that ε is at least {float(tests.set_epsilon_lower):.2f}{by_curve}; {reach}"
+
+
+def _shows_something(*lower_bounds: Number | None) -> bool:
+    """Return whether any of the lower bounds would be printed as more than 0."""
+    return any(bound is not None and float(bound) >= 0.005 for bound in lower_bounds)
 
 
 def group_sentence(level: Level) -> str:
