@@ -38,7 +38,8 @@ def log_density(
     sides = np.where(labels == 1, -1.0, 1.0)
     wrong = expit(sides * (weights @ rows.T))
     tilts = -((counts * sides * wrong) @ rows + released.penalty * weights)
-    hessians = np.einsum("mi,ij,ik->mjk", counts * wrong * (1 - wrong), rows, rows) + released.penalty * np.eye(rows.shape[1])
+    bent = counts * wrong * (1 - wrong)
+    hessians = np.einsum("mi,ij,ik->mjk", bent, rows, rows) + released.penalty * np.eye(rows.shape[1])
     density: np.ndarray = released.log_density(tilts) + np.linalg.slogdet(hessians)[1]
     return density
 

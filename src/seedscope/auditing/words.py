@@ -14,6 +14,7 @@ NOTICE = (
 PUBLIC_DELTA = "δ was taken from the number of rows, which is not told here: give delta, and an ε can be claimed."
 PUBLIC_ALARM = "An attack beat what is guaranteed, so the training has a bug: no ε is claimed for it."
 TIGHTER = "the same guarantee by a tighter accountant (privacy-loss distribution)"
+LAST = "of the last weights alone: if no step before them is ever seen"
 NOT_OWN = "nobody's own: a tighter accountant gives it to everybody"
 NO_OWN = "Not known for this person: they were not audited for it, or nothing below what everybody has is known."
 
