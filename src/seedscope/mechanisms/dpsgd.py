@@ -187,6 +187,7 @@ class DPSGD(StepMechanism):
         """
         require_positive("epsilon", epsilon)
         R = conditions.norm_bound
+        require_positive("l2", l2)
         require(R is not None, "steps that contract need rows with a public norm bound; train with Standardised().")
         rate = NEARLY * 2 / (float(R or 0) ** 2 / 4 + 2 * l2)
         whole = cls(rate, conditions.examples, steps, clipping_norm=CLIP * float(R or 0), delta=delta, l2=l2)
@@ -321,14 +322,18 @@ class DPSGD(StepMechanism):
             by += SIZE_SEEN
         return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
 
-    def last_iterate(self, conditions: Conditions) -> Guarantee:
+    def last_iterate(self, conditions: Conditions) -> Guarantee | None:
         """Return the (ε, δ) of the last weights alone, if no step before them is ever seen (docs/mechanisms.md).
+
+        None without `l2`: nothing fades then. With it, steps that do not contract have a reason in the place of an ε.
 
         >>> mechanism = DPSGD(1.0, 400, 2000, noise_multiplier=16.0, clipping_norm=0.5, delta=1e-5, l2=0.05)
         >>> setting = Conditions(400, 2**0.5, width=31)
         >>> [round(float(one(setting).epsilon), 2) for one in (mechanism.guarantee, mechanism.last_iterate)]
         [16.27, 1.51]
         """
+        if self.l2 == 0:
+            return None
         reason = self._unproved() or self._not_contracting(conditions)
         if reason:
             return Guarantee.none(self.relation, self.delta, reason)
@@ -450,8 +455,8 @@ class DPSGD(StepMechanism):
     def _not_contracting(self, conditions: Conditions) -> str:
         """Return why nothing more is proved of the last weights than of all, empty where it is."""
         plain = self.momentum is None and isinstance(self.learning_rate, float) and not self.clipping.smooth
-        if self.l2 == 0 or not plain:
-            return "the last weights alone have a proof for plain steps at one rate, flatly clipped, with an l2."
+        if not plain:
+            return "the last weights alone have a proof for plain steps at one rate, flatly clipped."
         if self.limits_people or self.public_size is not None:
             return "the last weights alone have no proof with a personal budget or a public size."
         if not conditions.convex or conditions.classes != 2 or conditions.norm_bound is None:
