@@ -29,6 +29,8 @@ GONE = (
     "of the best membership attack: 0 is guessing",
     "the best attack proves",
     "chance that is left out",
+    "privacy loss is at most this",
+    "likelier because of one person",
 )
 
 

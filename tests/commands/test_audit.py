@@ -181,12 +181,12 @@ def test_a_mistake_is_one_sentence_and_leaves_an_earlier_report_alone(
     assert (folder / "report.html").read_text() == "earlier"
 
 
-def test_a_bug_in_the_training_is_an_exit_code_and_a_sentence(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_beaten_claim_is_an_exit_code_and_a_sentence(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ss.Audit, "alarms", ("ε = 1: the attack proves too much.",))
     done = CliRunner().invoke(app, ["audit", str(table), "--target", "sick", "--epsilon", "1", *SMALL])
     assert done.exit_code == 3
-    assert "BUG IN THE TRAINING at ε = 1" in done.output
-    assert "Bug in the training." in Path("seedscope-report/report.html").read_text()
+    assert "AN ATTACK BEATS WHAT IS CLAIMED at ε = 1" in done.output
+    assert "An attack beats what is claimed." in Path("seedscope-report/report.html").read_text()
 
 
 def test_nothing_is_written_when_mechanism_and_model_do_not_go_together(table: Path) -> None:

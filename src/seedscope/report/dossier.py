@@ -97,7 +97,11 @@ def _verdict(report: Mapping[str, Any]) -> Section:
     rows = tuple(
         (check["rule"], words.STATUSES[check["status"]], check["sentence"]) for check in verdict.get("checks", [])
     )
-    said = (*(f"BUG IN THE TRAINING. {alarm}" for alarm in report.get("alarms", [])), verdict["headline"], by)
+    said = (
+        *(f"AN ATTACK BEATS WHAT IS CLAIMED. {alarm}" for alarm in report.get("alarms", [])),
+        verdict["headline"],
+        by,
+    )
     return Section("Verdict", said, Table(("Rule", "", "Found"), rows) if rows else None)
 
 
