@@ -135,7 +135,7 @@ def _seen(level: Level) -> tuple[float, float, float, str, Kind] | None:
     loss = _loss(level)
     if loss is not None:
         ends = (float(np.max(values)) for values in (loss.advantage, loss.advantage_lower, loss.advantage_upper))
-        return *ends, f"any attack on each of {len(loss.people):,} people", loss.kind
+        return *ends, f"any attack on each of {len(loss.people):,} people by one who {loss.attacker}", loss.kind
     if level.membership is None:
         return None
     lower, upper = level.membership.advantage_bounds

@@ -198,10 +198,16 @@ def declared(verdict: Verdict, levels: Sequence[Level]) -> list[dict[str, str]]:
         "A person is": "all rows of one person" if person else "a row of the table",
         "Preprocessing": preprocessing_words(level.ensemble.description.preprocessing),
         "δ": f"{level.guarantee.delta:.2g}" if level.guarantee.epsilon is not None else "none: nothing is claimed",
-        "Attacker": "knows all other people's data, the training and its settings, and sees the final model",
+        "Attacker": f"knows all other people's data, the training and its settings, and {_seen(level)}",
     }
     own = {str(name).replace("_", " ").capitalize(): str(value) for name, value in verdict.policy.declared.items()}
     return [{"name": name, "value": value} for name, value in (said | own).items()]
+
+
+def _seen(level: Level) -> str:
+    """Return what the attackers see whom a level is held against: one that was tried, and the best possible one."""
+    steps = level.privacy_loss is not None and level.ensemble.mechanism.last_step > 0
+    return "sees the final model" + (", the best possible one also every step of training" if steps else "")
 
 
 def preprocessing_words(preprocessing: Preprocessing) -> str:
