@@ -162,7 +162,7 @@ class Level:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """What contradicts the guarantee, by the tried attack or by everybody's loss: then the training has a bug."""
+        """What contradicts the guarantee, by the tried attack or by everybody's loss."""
         tried = () if self.sandwich is None else tuple(self.sandwich.broken)
         return tried if self.privacy_loss is None else (*tried, *self.privacy_loss.alarms)
 

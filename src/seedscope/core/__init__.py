@@ -33,7 +33,7 @@ from seedscope.core.files import (
     write_together,
 )
 from seedscope.core.machine import available_memory, machine_memory, processor
-from seedscope.core.number import Kind, Number
+from seedscope.core.number import Kind, Number, rounded_up
 from seedscope.core.plain import (
     as_read_back,
     number_or_none,
@@ -99,6 +99,7 @@ __all__ = [
     "require_positive",
     "require_probability",
     "require_type",
+    "rounded_up",
     "settled",
     "shown_progress",
     "sweep",

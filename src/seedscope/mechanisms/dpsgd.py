@@ -279,6 +279,11 @@ class DPSGD(StepMechanism):
             by += SIZE_SEEN
         return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
 
+    @property
+    def epsilon_follows_size(self) -> bool:
+        """Whether the number of rows decides the rate, and with the noise ε."""
+        return self.public_size is None
+
     def size_shows(self, rows: int, features: int) -> bool:
         """Whether the number of rows, which decides rate and noise, is so small that it could be told from weights."""
         return self.public_size is None and SIZE_SHOWS * self.steps * features > rows**2
