@@ -25,7 +25,7 @@ from seedscope.auditing.records import Reconstruction, reconstruction
 from seedscope.auditing.released import certain_share
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
 from seedscope.auditing.sensitive import told
-from seedscope.auditing.words import TIGHTER
+from seedscope.auditing.words import LAST, TIGHTER
 from seedscope.core import BASE, Number, Relation, SeedscopeError, last_step, require, varied_init
 from seedscope.datasets import Dataset
 from seedscope.execution import stand_ins_of
@@ -154,6 +154,16 @@ class Level:
             return None
         value = float(curve.epsilon(self.guarantee.delta))
         return Number(value, epsilon.kind, note=TIGHTER) if value < epsilon.value * (1 - 1e-9) else None
+
+    @cached_property
+    def epsilon_last(self) -> Number | None:
+        """The ε of the last weights alone, if no step before is ever seen; None where no smaller one is proved."""
+        last = self.ensemble.mechanism.last_iterate(self.ensemble.description.conditions)
+        epsilon = None if last is None else last.epsilon
+        claimed = self.claimed_epsilon
+        if epsilon is None or claimed is None or epsilon.value >= claimed:
+            return None
+        return replace(epsilon, note="; ".join(filter(None, [LAST, epsilon.note])))
 
     @property
     def _adds_noise_to_sums(self) -> bool:
