@@ -11,6 +11,7 @@ from seedscope.datasets.dictionary import Dictionary, parse_dictionary, read_dic
 from seedscope.datasets.fill_values import Imputation, PrivateValues, TypicalValues
 from seedscope.datasets.named.catalogue import Description, describe, fetch, load, names
 from seedscope.datasets.persons import MOST_ROWS, with_persons
+from seedscope.datasets.plain_tables import PlainTable, read_plain_table
 from seedscope.datasets.reading import ColumnReading, Reading, TableError
 from seedscope.datasets.scaling import (
     Bounded,
@@ -39,6 +40,7 @@ __all__ = [
     "Imputation",
     "Imputed",
     "Part",
+    "PlainTable",
     "PrivateMoments",
     "PrivateValues",
     "Reading",
@@ -60,6 +62,7 @@ __all__ = [
     "parse_dictionary",
     "read_dictionary",
     "read_frame",
+    "read_plain_table",
     "read_table",
     "scaling_from",
     "with_imputation",
