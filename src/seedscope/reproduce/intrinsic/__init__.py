@@ -53,7 +53,9 @@ from seedscope.reproduce.intrinsic.settings import (
 )
 
 DAYS_OF_TRAINING = f"IP2 Table 6 is of a smaller network: its 1,000 networks take days; name {ATTACKED} to have them."
-A_FEW = f"{ATTACKED}: {FEW_NETWORKS.seeds} of the paper's networks at one T, kept and resumed; the scale 'paper' has all."
+A_FEW = (
+    f"{ATTACKED}: {FEW_NETWORKS.seeds} of the paper's networks at one T, kept and resumed; the scale 'paper' has all."
+)
 NO_UMAP = "Maps of models are by principal components: UMAP needs pip install 'seedscope[umap]'."
 
 
@@ -61,7 +63,7 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     """Return the tables and figures of IP1 and IP2, ours beside theirs.
 
     Args:
-        scale: "small" (a minute or two) or "paper" (the papers' 118,000 models, kept in `out` and resumed).
+        scale: "small" (minutes) or "paper" (the papers' 118,000 models, kept in `out` and resumed).
         data: only these of the four binary sets, "mnist" (the convolutional network of IP1 D.3), "digits" (the attack
             of IP2 §8 on a small network) and "cifar10-small" (the attack itself, only where it is named: a few of its
             networks in a quarter of an hour, at the scale "paper" all in days).

@@ -50,7 +50,9 @@ def _p_values(outcome: SeedNoise) -> Any:
         ]
     x = alt.X("p:Q", title="Shapiro–Wilk p-value", scale=alt.Scale(type="log"), axis=alt.Axis(format="~e", tickCount=5))
     y = alt.Y("share:Q", title="weights with at most p", axis=alt.Axis(format="%"))
-    colour = alt.Color("init:N", title="initial point", scale=alt.Scale(domain=["varied", "one for all"], range=[BLUE, ORANGE]))
+    colour = alt.Color(
+        "init:N", title="initial point", scale=alt.Scale(domain=["varied", "one for all"], range=[BLUE, ORANGE])
+    )
     return _chart(rows, outcome.setting.name).mark_line(interpolate="step-after").encode(x=x, y=y, color=colour)
 
 
