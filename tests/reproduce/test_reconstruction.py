@@ -11,13 +11,13 @@ import pytest
 
 import seedscope as ss
 from seedscope.analyses import reconstruction as rc
-from seedscope.core.errors import SeedscopeError
+from seedscope.core import SeedscopeError, data_uri
 from seedscope.models.convolutional import CNN, StridedLayer
 from seedscope.reproduce import reconstruction as study
 from seedscope.reproduce.comparison import Study
 from seedscope.reproduce.reconstruction import networks
 from seedscope.reproduce.reconstruction.network_figures import frontier, sample_chart
-from seedscope.reproduce.reconstruction.pictures import data_uri, picture_rows
+from seedscope.reproduce.reconstruction.pictures import picture_rows
 from tests.helpers.small_data import images
 
 WAYS = ("as printed", "corrected")
