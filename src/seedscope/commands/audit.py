@@ -129,7 +129,6 @@ def audit(
         return _finish_scores(context, scores, out, public, show, as_json, judging, parquet, about)
     _require_counts(models, neighbours, neighbour_models)
     if estimator is not None:
-        require(not attack, "--attack is not an option of --estimator, whose people are drawn; leave it out.")
         claim_folder(out)
         counts = {"models": models, "neighbours": neighbours, "neighbour_models": neighbour_models}
         own = own_models.audit_estimator(

@@ -34,6 +34,7 @@ from seedscope.core.files import (
 )
 from seedscope.core.machine import available_memory, machine_memory, processor
 from seedscope.core.number import Kind, Number, rounded_up
+from seedscope.core.pictures import data_uri
 from seedscope.core.plain import (
     as_read_back,
     number_or_none,
@@ -73,6 +74,7 @@ __all__ = [
     "available_memory",
     "cache_folder",
     "cannot_write",
+    "data_uri",
     "disk_error",
     "from_description",
     "in_bytes",

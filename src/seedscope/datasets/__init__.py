@@ -12,6 +12,8 @@ from seedscope.datasets.fill_values import Imputation, PrivateValues, TypicalVal
 from seedscope.datasets.named.catalogue import Description, describe, fetch, load, names
 from seedscope.datasets.persons import MOST_ROWS, with_persons
 from seedscope.datasets.plain_tables import PlainTable, read_plain_table
+
+from seedscope.datasets.pixels import image_shape
 from seedscope.datasets.reading import ColumnReading, Reading, TableError
 from seedscope.datasets.scaling import (
     Bounded,
@@ -56,6 +58,7 @@ __all__ = [
     "few_valued",
     "from_arrays",
     "from_frame",
+    "image_shape",
     "load",
     "names",
     "not_continuous",
