@@ -19,6 +19,7 @@ from seedscope.core.errors import (
     require_type,
     unknown_name,
 )
+from seedscope.core.extras import NETWORKS, has_networks, networks_missing, require_networks
 from seedscope.core.files import (
     PRIVATE,
     PUBLIC,
@@ -53,6 +54,7 @@ from seedscope.core.units import in_bytes, in_time, parse_bytes
 __all__ = [
     "BASE",
     "DELTA",
+    "NETWORKS",
     "PRIVATE",
     "PUBLIC",
     "RELATIONS",
@@ -75,6 +77,7 @@ __all__ = [
     "cannot_write",
     "disk_error",
     "from_description",
+    "has_networks",
     "in_bytes",
     "in_time",
     "interval_plot",
@@ -82,6 +85,7 @@ __all__ = [
     "machine_memory",
     "map_in_threads",
     "model_progress",
+    "networks_missing",
     "number_or_none",
     "one_blas_thread",
     "parse_bytes",
@@ -94,6 +98,7 @@ __all__ = [
     "read_error",
     "require",
     "require_count",
+    "require_networks",
     "require_numbers",
     "require_path",
     "require_positive",
