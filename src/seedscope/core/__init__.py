@@ -19,7 +19,14 @@ from seedscope.core.errors import (
     require_type,
     unknown_name,
 )
-from seedscope.core.extras import NETWORKS, has_networks, networks_missing, require_networks
+from seedscope.core.extras import (
+    NETWORKS,
+    has_networks,
+    has_pictures,
+    networks_missing,
+    require_networks,
+    require_pictures,
+)
 from seedscope.core.files import (
     PRIVATE,
     PUBLIC,
@@ -78,6 +85,7 @@ __all__ = [
     "disk_error",
     "from_description",
     "has_networks",
+    "has_pictures",
     "in_bytes",
     "in_time",
     "interval_plot",
@@ -101,6 +109,7 @@ __all__ = [
     "require_networks",
     "require_numbers",
     "require_path",
+    "require_pictures",
     "require_positive",
     "require_probability",
     "require_type",

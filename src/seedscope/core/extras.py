@@ -23,3 +23,14 @@ def require_networks(what: str) -> None:
 def networks_missing(what: str) -> SeedscopeError:
     """Return the error for what needs JAX where it is not installed."""
     return SeedscopeError(f"{what} needs JAX, which is not installed: pip install 'seedscope[networks]'.")
+
+
+def require_pictures() -> None:
+    """Raise, with how to install it, unless what draws charts into files is there."""
+    if not has_pictures():
+        raise SeedscopeError("charts as files need vl-convert: pip install 'seedscope[pictures]'.", argument="charts")
+
+
+def has_pictures() -> bool:
+    """Return whether charts can be drawn into files; pages and notebooks draw theirs in the browser."""
+    return find_spec("vl_convert") is not None
