@@ -17,10 +17,17 @@ from seedscope.analyses.intrinsic import (
     intrinsic_privacy_of_people,
 )
 from seedscope.analyses.membership import LEAST_SEEDS, MembershipTests, likelihood_ratio_tests
-from seedscope.analyses.multiplicity import GroupDisagreement, Multiplicity, multiplicity
+from seedscope.analyses.multiplicity import (
+    GroupDisagreement,
+    Multiplicity,
+    multiplicity,
+    pooled_decisions,
+    pooled_worth,
+)
 from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_positive_rate, per_instance_privacy
 from seedscope.analyses.privacy_loss import LEAST_RUNS, PrivacyLoss, claimed_curve, everybody, everybody_redrawn
 from seedscope.analyses.reconstruction import Guessing
+from seedscope.auditing.quantities import TOGETHER
 from seedscope.auditing.records import Reconstruction, reconstruction
 from seedscope.auditing.released import certain_share
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
@@ -34,6 +41,7 @@ from seedscope.numerics import mean_interval
 from seedscope.storage import Ensemble
 
 Found = TypeVar("Found")
+LEAST_MAJORITIES = 20  # of which a share is counted
 ARBITRARY = 0.5  # a disagreement from here on: two re-trainings decide differently at least one time in four
 
 
@@ -57,8 +65,8 @@ class Level:
     `trained_multiplicity`, of the people in `trained`: all that were trained on, where they were scored.
     `per_instance`, `privacy_loss` (the best possible attack on each) and `reconstruction` name their own people;
     `intrinsic_people` is about the people audited. `certain` is the share of test people whom a released model
-    could certify by itself, where it can. `epsilon_last` is the ε of the last
-    weights alone, where a smaller one is proved.
+    could certify by itself, where it can. `epsilon_last` is the ε of the last weights alone, where a smaller one is
+    proved.
     """
 
     label: str
@@ -87,6 +95,7 @@ class Level:
     intrinsic_people: PersonalPrivacy | None = None
     certain: Number | None = None
     epsilon_last: Number | None = None
+    arbitrary_together: Number | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -164,7 +173,7 @@ class Level:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """What contradicts the guarantee, by the tried attack or by everybody's loss: then the training has a bug."""
+        """What contradicts the guarantee, by the tried attack or by everybody's loss."""
         tried = () if self.sandwich is None else tuple(self.sandwich.broken)
         return tried if self.privacy_loss is None else (*tried, *self.privacy_loss.alarms)
 
@@ -225,6 +234,7 @@ def examine(
         else max(0, len(audited) - len(attacked.description.grid.people)),
         audited_multiplicity=_multiplicity_of_audited(attacked, membership, confidence),
         audited_apart=attacked.dataset.sizes["neighbour"] > 1,
+        arbitrary_together=_by_majority(scores, labels, confidence),
         trained=trained,
         trained_multiplicity=_multiplicity_of_trained(base, confidence),
         membership=membership,
@@ -367,6 +377,13 @@ def _groups(ensemble: Ensemble, people: np.ndarray) -> dict[str, np.ndarray]:
     """Return each group attribute's value for these people."""
     names = ensemble.description.data.groups
     return {name: ensemble.texts(f"group_{k}")[people] for k, name in enumerate(names)}
+
+
+def _by_majority(scores: np.ndarray, labels: np.ndarray, confidence: float) -> Number | None:
+    """Return the share of arbitrary decisions where a majority of models decides; None without some majorities."""
+    if len(scores) < LEAST_MAJORITIES * TOGETHER:
+        return None
+    return pooled_worth(pooled_decisions(scores, TOGETHER, "consensus"), labels, ARBITRARY, confidence).arbitrary_share
 
 
 def _right(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:

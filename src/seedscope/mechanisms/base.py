@@ -16,6 +16,7 @@
     noisy_sums, plain_steps, regression, noisy_minimum, noisy_objective   what it releases, for analyses about it
     weight_noise(conditions)        the public noise on each weight, by which whoever holds a model may abstain
     delta_follows_size              whether δ is taken from the number of rows, so that it would tell it
+    epsilon_follows_size            whether ε can follow from noise and the number of rows
     size_shows(rows, features)      whether the number of rows decides how it trains, and could be told from weights
     surrogate(job)                  cheap stand-ins with the same noise, for fewer re-trainings
     surrogate_afterwards            whether they are quickly worked out again for models that were trained before
@@ -193,6 +194,11 @@ class Mechanism(Described, ABC):
     @property
     def delta_follows_size(self) -> bool:
         """Whether δ is taken from the number of rows, so that it would tell it."""
+        return False
+
+    @property
+    def epsilon_follows_size(self) -> bool:
+        """Whether ε can follow from noise and the number of rows, so that it would tell it."""
         return False
 
     def cannot_lose_together(self, rows: int, classes: int) -> str:

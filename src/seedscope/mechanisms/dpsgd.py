@@ -322,6 +322,11 @@ class DPSGD(StepMechanism):
             by += SIZE_SEEN
         return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
 
+    @property
+    def epsilon_follows_size(self) -> bool:
+        """Whether the number of rows decides the rate, and with the noise ε."""
+        return self.public_size is None
+
     def last_iterate(self, conditions: Conditions) -> Guarantee | None:
         """Return the (ε, δ) of the last weights alone, if no step before them is ever seen (docs/mechanisms.md).
 
