@@ -16,6 +16,7 @@ from seedscope.auditing.judged import plain_facts, plain_verdict
 from seedscope.auditing.level_document import level_document, public_alarm, public_level
 from seedscope.auditing.levels import Level
 from seedscope.auditing.performance import performance
+from seedscope.auditing.pictures import pictures
 from seedscope.auditing.relations import relations
 from seedscope.auditing.words import ALARM_NOTICE, GLOSSARY, NO_OWN, NOT_OWN, NOTICE, PUBLIC_NOTICE, describe_model
 from seedscope.core import RELATION_WORDS, plain_list, plain_values, printable
@@ -30,6 +31,7 @@ FORMAT, VERSION = "seedscope-report", 1
 
 def whole_document(audit: Audit) -> dict[str, Any]:
     """Return the whole report."""
+    images = pictures(audit.levels, audit.data)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -43,6 +45,7 @@ def whole_document(audit: Audit) -> dict[str, Any]:
             for level, measured in zip(audit.levels, audit.facts, strict=True)
         ],
         "performance": performance(audit.levels, audit.data),
+        **({} if images is None else {"images": images}),
         "people": _people(audit),
         "groups": group_comparisons(audit.levels),
         "relations": relations(audit.levels[audit.verdict.level]) + [finding.as_dict() for finding in audit.findings],

@@ -54,6 +54,7 @@ def facts(
         **_privacy(level, repeated, alone, people),
         "arbitrary": share,
         "arbitrary_people": Number(float((decided.disagreement >= ARBITRARY).sum()), "estimate"),
+        "arbitrary_together": level.arbitrary_together,
         "coin_tosses": Number(float((decided.consensus_share < COIN_TOSS).sum()), "estimate"),
         "retrainings": Number(float(decided.models), "proved"),
         "accuracy": group_accuracy(level.right, level.confidence),

@@ -136,7 +136,10 @@ def plain_judgement(verdict: Verdict) -> dict[str, Any]:
         "level": verdict.level,
         "exit_code": verdict.exit_code,
         "policy": {"name": verdict.policy.name, "origin": verdict.policy.origin},
-        "checks": [plain_check(check) for check in verdict.checks],
+        "checks": [
+            plain_check(check) | ({"ways_out": list(ways)} if ways else {})
+            for check, ways in zip(verdict.checks, verdict.ways_out, strict=True)
+        ],
         "by_level": [_plain_outcome(outcome) for outcome in verdict.outcomes],
         "measured": measured(verdict.facts),
     }

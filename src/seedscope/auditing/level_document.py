@@ -29,6 +29,7 @@ def level_document(level: Level) -> dict[str, Any]:
         "delta": level.guarantee.delta,
         "guarantee": _guarantee(level),
         "epsilon_tighter": number_or_none(level.epsilon_tighter),
+        "epsilon_last": number_or_none(level.epsilon_last),
         "accuracy": number_or_none(level.accuracy),
         "accuracy_smallest": float(level.accuracies.min()),
         "accuracy_largest": float(level.accuracies.max()),

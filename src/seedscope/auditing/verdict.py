@@ -13,6 +13,7 @@ from typing import Literal
 
 from seedscope.auditing.policy import Check, Policy, read_policy
 from seedscope.auditing.quantities import QUANTITIES, Show
+from seedscope.auditing.ways_out import ways_out
 from seedscope.core import Number
 
 Tone = Literal["release", "talk", "change", "stop"]
@@ -95,6 +96,12 @@ class Verdict:
     def checks(self) -> tuple[Check, ...]:
         """The preferred level's rules held against its numbers."""
         return self.outcome.checks
+
+    @property
+    def ways_out(self) -> tuple[tuple[str, ...], ...]:
+        """For every rule of the preferred level, what would keep it; nothing where it is kept."""
+        levels = [(one.label, facts, one.checks) for one, facts in zip(self.outcomes, self.all_facts, strict=True)]
+        return ways_out(levels, self.level)
 
     @property
     def exit_code(self) -> int:

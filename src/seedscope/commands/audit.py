@@ -19,6 +19,7 @@ from seedscope.commands import (
     policy_options,
 )
 from seedscope.commands.common_options import as_toml
+from seedscope.commands.given_options import refuse_others
 from seedscope.commands.terminal import log, logs, said_command, say
 from seedscope.core import require, require_count
 
@@ -125,12 +126,9 @@ def audit(
     filtered = "--sensitive cannot follow people who leave the sum; leave out --personal-budget."
     require(not sensitive or personal_budget is None, filtered)
     if scores is not None:
-        given_too = {"--target": target, "--group": group, "--test": test, "--id": id, "--epsilon": epsilon}
-        given_too |= {"--attack": attack}
-        return _finish_scores(scores, given_too, out, public, show, as_json, judging, as_toml(context))
+        return _finish_scores(context, scores, out, public, show, as_json, judging, parquet, about)
     _require_counts(models, neighbours, neighbour_models)
     if estimator is not None:
-        require(not attack, "--attack is not an option of --estimator, whose people are drawn; leave it out.")
         claim_folder(out)
         counts = {"models": models, "neighbours": neighbours, "neighbour_models": neighbour_models}
         own = own_models.audit_estimator(
@@ -150,8 +148,10 @@ def audit(
             cluster,
             as_json,
         )
-        own = replace(own, policy=judging.rules(), configuration=as_toml(context))
+        own = replace(own, policy=judging.rules())
         return _finish(own, _saved(own, out, public, parquet, about), show, as_json, judging, public)
+    needs_estimator = "--resample is for an --estimator, whose rows can be drawn anew."
+    require(resample == "none", needs_estimator)
     table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
     named = rows_of(table, attack or ())
     given = mechanism_options.MechanismOptions(
@@ -196,19 +196,19 @@ def _saved(examined: Audit, out: Path, public: bool, parquet: bool, about: list[
 
 
 def _finish_scores(
-    scores: Path, given: dict[str, Any], out: Path, public: bool, show: bool, as_json: bool,
-    judging: policy_options.Judging, configuration: str,
+    context: typer.Context, scores: Path, out: Path, public: bool, show: bool, as_json: bool,
+    judging: policy_options.Judging, parquet: bool, about: list[str] | None,
 ) -> None:  # fmt: skip
     """Audit predictions from elsewhere: they bring their own labels and groups."""
     from seedscope.integrations import read_scores  # start-up
     from seedscope.report import claim_folder  # start-up
 
-    foreign = [name for name, value in given.items() if value]
-    require(not foreign, f"{', '.join(foreign)} is for data to train on; a file of --scores has its own columns.")
+    taken = own_models.TAKEN_OF_SCORES
+    refuse_others(context, taken, "for data to train on; a file of --scores has its own labels, groups and models")
     ensemble = read_scores(scores)
     claim_folder(out)
-    examined = replace(_examined([ensemble], None, judging), configuration=configuration)
-    return _finish(examined, examined.save(out, public), show, as_json, judging, public)
+    examined = replace(_examined([ensemble], None, judging), configuration=as_toml(context, taken))
+    return _finish(examined, _saved(examined, out, public, parquet, about), show, as_json, judging, public)
 
 
 def _require_sensitive(data: Dataset, columns: tuple[str, ...], candidates: int, mechanisms: list[Any]) -> None:

@@ -54,8 +54,11 @@ class Judging:
 def print_verdict(verdict: Verdict) -> None:
     """Print the advice, its reasons and the numbers that matter."""
     say(verdict.headline)
+    helps = {check.sentence: ways for check, ways in zip(verdict.checks, verdict.ways_out, strict=True) if ways}
     for sentence in verdict.sentences:
         say(f"  {sentence}")
+        if sentence in helps:
+            say(f"    What helps: {' '.join(helps[sentence])}")
     for number in verdict.numbers:
         note = f", {number.number.note}" if number.number.kind == "estimate" and number.number.note else ""
         say(f"  {number.name}: {number.number}{note}")

@@ -3,6 +3,7 @@
     relation, sampling              the neighbour relation of its guarantee; how batches are drawn, None for minimisers
     check(conditions)               raises where it cannot train on such data or with such a model
     guarantee(conditions)           a proved (ε, δ), or the reason why there is none
+    last_iterate(conditions)        the (ε, δ) of the last weights alone, None where there are no steps or no proof
     trade_off(conditions)           what any membership attack can achieve at most, None where nothing is proved
     order_two(conditions)           the replace-one order-2 divergence that bounds reconstruction
     repeated, shared (times, …)     the (ε, δ) of several models, and the mechanism of which several cost what one did
@@ -133,6 +134,10 @@ class Mechanism(Described, ABC):
     @abstractmethod
     def guarantee(self, conditions: Conditions) -> Guarantee:
         """Return the proved (ε, δ) under the mechanism's relation, or the reason why there is none."""
+
+    def last_iterate(self, conditions: Conditions) -> Guarantee | None:
+        """Return what is proved if only the last weights are ever seen, no step before; None where nothing more is."""
+        return None
 
     @abstractmethod
     def trainer(self, job: Job) -> ChunkTrainer:

@@ -4,6 +4,7 @@ from seedscope.numerics import statistics
 from seedscope.numerics.betting import betting_interval, betting_lower
 from seedscope.numerics.logistic import MODELS_TOGETHER, LogisticProblem
 from seedscope.numerics.newton import RESIDUAL, Solution
+from seedscope.numerics.nonnegative import RunningMoments, nonnegative_mean_interval
 from seedscope.numerics.softmax import SoftmaxProblem, zero_sum_basis
 from seedscope.numerics.statistics import (
     clopper_pearson,
@@ -28,6 +29,7 @@ __all__ = [
     "MODELS_TOGETHER",
     "RESIDUAL",
     "LogisticProblem",
+    "RunningMoments",
     "SoftmaxProblem",
     "Solution",
     "Spare",
@@ -42,6 +44,7 @@ __all__ = [
     "mean_interval",
     "mean_ranks",
     "mean_refuted",
+    "nonnegative_mean_interval",
     "pair_mean_margin",
     "paired_t_test",
     "permutation_test_of_groups",
