@@ -488,3 +488,7 @@ def test_what_is_said_about_a_table_holds_for_an_estimator_and_is_written_back_w
     again = run("audit", "--config", "again.toml", "--out", "again", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert json.loads((tmp_path / "again" / "report.json").read_text())["levels"] == report["levels"]
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+    (tmp_path / "again.toml").write_text(report["provenance"]["configuration"].replace("age=30", "age=31"))
+    assert run("audit", "--config", "again.toml", "--out", "again", cwd=tmp_path).returncode == 0
+    assert len(list((tmp_path / "runs").iterdir())) == 2  # other data have another folder
