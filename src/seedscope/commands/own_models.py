@@ -32,8 +32,8 @@ READING = (
     "ignore", "features", "numeric", "category", "missing", "fill", "above", "separator", "decimal", "encoding", "sheet"
 )  # fmt: skip
 TAKEN = (
-    "data", "target", "group", "test", "id", "drop_missing", "models", "neighbours", "neighbour_models", "seed", "store",
-    "jobs", "cluster", "estimator", "resample", *READING, *REPORTING,
+    "data", "target", "group", "test", "id", "drop_missing", "models", "neighbours", "neighbour_models", "seed",
+    "store", "jobs", "cluster", "estimator", "resample", *READING, *REPORTING,
 )  # fmt: skip
 TAKEN_OF_SCORES = ("scores", *REPORTING)
 
