@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,6 +63,9 @@ def audit(
     imputation_share: mechanism_options.ImputationShare = None,
     models: Annotated[int, typer.Option(help="Re-trainings per level.")] = 1000,
     neighbours: Annotated[int, typer.Option(help="People whose membership is attacked.")] = 40,
+    attack: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Attack this person too, by their identifier; repeatable.")
+    ] = None,
     neighbour_models: Annotated[int, typer.Option(help="Re-trainings with and without each of them.")] = SHADOW_SEEDS,
     seed: options.Seed = 0,
     out: Annotated[Path, typer.Option(help="The folder of the report.")] = Path("seedscope-report"),
@@ -97,7 +101,7 @@ def audit(
 
     With dpsgd each audited person gets both sides: an ε from their own gradients, and what an attack proves.
     Exit codes: 0 every rule that was asked for is kept (--policy, --fail-if), 1 not, 2 a mistake in the command, 3 an
-    attack beats what is guaranteed: then the training has a bug.
+    attack beats what is guaranteed (then the training has a bug) or claimed.
 
     \b
     Examples:
@@ -107,7 +111,7 @@ def audit(
       seedscope audit patients.csv --target outcome --group sex --estimator my_module:pipeline
       seedscope audit --scores predictions.npz
       seedscope audit --config audit.toml --log-json
-      seedscope audit patients.csv --target outcome --id record --about 000017
+      seedscope audit patients.csv --target outcome --id record --attack 000017 --about 000017
       seedscope audit patients.csv --target outcome --sensitive smoker --sensitive age
       seedscope audit patients.csv --target outcome --policy policy.toml --fail-if "advantage>0.1" --junit verdict.xml
     """
@@ -149,6 +153,7 @@ def audit(
     needs_estimator = "--resample is for an --estimator, whose rows can be drawn anew."
     require(resample == "none", needs_estimator)
     table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
+    named = rows_of(table, attack or ())
     given = mechanism_options.MechanismOptions(
         learning_rate,
         batch_size,
@@ -174,7 +179,7 @@ def audit(
     with options.on_cluster(cluster, jobs):
         trained = [
             _train_level(
-                table, level, network, models, neighbours, neighbour_models, seed, folders[label], jobs, silent
+                table, level, network, models, neighbours, named, neighbour_models, seed, folders[label], jobs, silent
             )
             for label, level in chosen.items()
         ]
@@ -281,27 +286,47 @@ def shortest(number: float) -> str:
 
 
 def _train_level(
-    data: Any, level: mechanism_options.Level, model: Any, models: int, neighbours: int, neighbour_models: int,
-    seed: int, place: Path, jobs: int | None, quiet: bool,
+    data: Any, level: mechanism_options.Level, model: Any, models: int, neighbours: int, named: tuple[int, ...],
+    neighbour_models: int, seed: int, place: Path, jobs: int | None, quiet: bool,
 ) -> Any:  # fmt: skip
     """Return a level's ensembles: many seeds on the base, and fewer with neighbours beside it."""
     from seedscope.commands.train import train_visibly  # start-up
-    from seedscope.planning import Grid, Norms, Records  # start-up
+    from seedscope.planning import Grid, Norms, Records, make_plan  # start-up
 
     mechanism, scaling = level.mechanism, level.scaling
     base = train_visibly(
         data, mechanism, model, Grid(models, root_seed=seed), place / "base", jobs, quiet=quiet,
         records=_records(data, mechanism, models), what=f"{place.name}: base", scaling=scaling,
     )  # fmt: skip
-    if not neighbours:
+    if not neighbours and not named:
         return base
-    grid = Grid(neighbour_models, min(neighbours, data.base.people), root_seed=seed)
+    drawn = min(neighbours, data.base.people - len(named))
+    grid = Grid(neighbour_models, drawn, root_seed=seed, people=named)
     norms = None if mechanism.cannot_record("gradient_norms") else Norms(precision="float16")
+    records = Records(probes=("neighbours",), norms=norms)
+    folder = "neighbours"
+    if named:  # another plan, which must not meet the store of one without them
+        folder = f"neighbours-{make_plan(data, mechanism, model, grid, records, scaling).short_name}"
     shadows = train_visibly(
-        data, mechanism, model, grid, place / "neighbours", jobs, quiet=quiet,
-        records=Records(probes=("neighbours",), norms=norms), what=f"{place.name}: neighbours", scaling=scaling,
+        data, mechanism, model, grid, place / folder, jobs, quiet=quiet, records=records,
+        what=f"{place.name}: neighbours", scaling=scaling,
     )  # fmt: skip
     return base, shadows
+
+
+def rows_of(data: Dataset, people: Sequence[str]) -> tuple[int, ...]:
+    """Return a training row of each of the people with these identifiers: of a person with several rows the first."""
+    places = {str(name): place for place, name in enumerate(data.base.ids.tolist())}
+    for person in people:
+        known = (
+            f"nobody trained on is called {person!r}; --id names the column of identifiers, else a row's number is it."
+        )
+        require(person in places, known, argument="attack")
+    rows = [places[person] for person in people]
+    if data.base.persons is not None:
+        owners = data.base.persons.tolist()
+        rows = [owners.index(owners[row]) for row in rows]
+    return tuple(dict.fromkeys(rows))
 
 
 def _records(data: Dataset, mechanism: Any, models: int) -> Any:

@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from seedscope.core import Relation, as_read_back, plain_values, require, require_type, unknown_name
+from seedscope.core import (
+    Relation,
+    as_read_back,
+    plain_values,
+    require,
+    require_networks,
+    require_type,
+    unknown_name,
+)
 from seedscope.datasets import (
     Dataset,
     FittedScaling,
@@ -387,6 +395,8 @@ def _check(plan: Plan) -> None:
     """Raise where mechanism, model, data and grid do not go together."""
     known = isinstance(plan.mechanism, Mechanism)
     require(known, f"mechanism must be one of Seedscope's, such as SGD(), got {plan.mechanism!r}.")
+    if plan.mechanism.takes_network:
+        require_networks(f"{plan.mechanism.name}, which takes gradient steps,")
     if plan.watched is not None:
         _require_recordable(plan, "gradient_norms")
         nobody = len(plan.watched.rows) == 0
