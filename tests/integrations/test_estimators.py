@@ -364,10 +364,10 @@ def test_functions_that_read_the_same_are_not_taken_for_each_other(jobs: int) ->
 
         return fitted
 
-    few = {"seeds": 6, "neighbours": 0, "jobs": jobs}
+    few: dict[str, Any] = {"seeds": 6, "neighbours": 0, "jobs": jobs}
     found = [ss.audit(of_depth(depth), y=y, **few).levels[0].ensemble.scores.values for depth in (1, 8)]
     deep = ss.audit(DecisionTreeClassifier(max_features=1, max_depth=8), numbers, y, **few).levels[0]
-    assert not np.array_equal(*found)
+    assert not np.array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[1], deep.ensemble.scores.values)
 
 

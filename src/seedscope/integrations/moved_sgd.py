@@ -88,7 +88,8 @@ class SgdTraining(LinearTraining):
     def _scaling(self, samples: Sequence[Sample]) -> tuple[np.ndarray, np.ndarray]:
         """Return what is subtracted from rows and what they are divided by, [model, feature]."""
         if not self.scaled:
-            return tuple(np.full((len(samples), np.shape(self.table)[1]), value) for value in (0.0, 1.0))
+            shape = (len(samples), np.shape(self.table)[1])
+            return np.zeros(shape), np.ones(shape)
         centres, spreads = zip(*(own_moments(self.numbers[one.rows]) for one in samples), strict=True)
         return np.stack(centres), np.stack(spreads)
 
