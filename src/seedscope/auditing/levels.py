@@ -32,7 +32,7 @@ from seedscope.auditing.records import Reconstruction, reconstruction
 from seedscope.auditing.released import certain_share
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
 from seedscope.auditing.sensitive import told
-from seedscope.auditing.words import TIGHTER
+from seedscope.auditing.words import LAST, TIGHTER
 from seedscope.core import BASE, Number, Relation, SeedscopeError, last_step, require, varied_init
 from seedscope.datasets import Dataset
 from seedscope.execution import stand_ins_of
@@ -164,6 +164,16 @@ class Level:
         value = float(curve.epsilon(self.guarantee.delta))
         return Number(value, epsilon.kind, note=TIGHTER) if value < epsilon.value * (1 - 1e-9) else None
 
+    @cached_property
+    def epsilon_last(self) -> Number | None:
+        """The ε of the last weights alone, if no step before is ever seen; None where no smaller one is proved."""
+        last = self.ensemble.mechanism.last_iterate(self.ensemble.description.conditions)
+        epsilon = None if last is None else last.epsilon
+        claimed = self.claimed_epsilon
+        if epsilon is None or claimed is None or epsilon.value >= claimed:
+            return None
+        return replace(epsilon, note="; ".join(filter(None, [LAST, epsilon.note])))
+
     @property
     def _adds_noise_to_sums(self) -> bool:
         """Whether the level was trained by noisy sums of gradients, whose losses compose over steps."""
@@ -171,7 +181,7 @@ class Level:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """What contradicts the guarantee, by the tried attack or by everybody's loss: then the training has a bug."""
+        """What contradicts the guarantee, by the tried attack or by everybody's loss."""
         tried = () if self.sandwich is None else tuple(self.sandwich.broken)
         return tried if self.privacy_loss is None else (*tried, *self.privacy_loss.alarms)
 

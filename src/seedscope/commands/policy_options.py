@@ -65,9 +65,9 @@ def print_verdict(verdict: Verdict) -> None:
 
 
 def leave(verdict: Verdict, alarms: Sequence[str]) -> None:
-    """Say loudly what is wrong, and end with the exit code: 1 where a rule is not kept, 3 where training has a bug."""
+    """Say loudly what is wrong, and end with the exit code: 1 where a rule is not kept, 3 where a claim is beaten."""
     for alarm in alarms:
-        say(f"seedscope: BUG IN THE TRAINING at {alarm}", err=True)
+        say(f"seedscope: AN ATTACK BEATS WHAT IS CLAIMED at {alarm}", err=True)
     unkept = [check for check in verdict.checks if check.rule.enforced and check.status != "passed"]
     for check in unkept:
         say(f"seedscope: policy not kept: {check.rule.words}. {check.sentence}", err=True)

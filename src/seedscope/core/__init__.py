@@ -35,13 +35,15 @@ from seedscope.core.files import (
     disk_error,
     private_folder,
     read_error,
+    require_open_files,
     sweep,
     synchronise,
     write_durably,
     write_together,
 )
 from seedscope.core.machine import available_memory, machine_memory, processor
-from seedscope.core.number import Kind, Number
+from seedscope.core.number import Kind, Number, rounded_up
+from seedscope.core.pictures import data_uri
 from seedscope.core.plain import (
     as_read_back,
     number_or_none,
@@ -82,6 +84,7 @@ __all__ = [
     "available_memory",
     "cache_folder",
     "cannot_write",
+    "data_uri",
     "disk_error",
     "from_description",
     "has_networks",
@@ -108,11 +111,13 @@ __all__ = [
     "require_count",
     "require_networks",
     "require_numbers",
+    "require_open_files",
     "require_path",
     "require_pictures",
     "require_positive",
     "require_probability",
     "require_type",
+    "rounded_up",
     "settled",
     "shown_progress",
     "sweep",

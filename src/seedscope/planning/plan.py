@@ -267,9 +267,9 @@ class Plan:
         rows = np.concatenate([part.unfilled for part in parts]) if parts else self.data.features[:0]
         labels = np.concatenate([part.labels for part in parts]) if parts else self.data.labels[:0]
         cargo = self.mechanism.cargo()
-        grown = "" if cargo is None else f"-{self.grid.seeds}"  # cargo knows how many seeds there are
+        brought = "" if cargo is None else f"-{cargo.identity}"  # of plans with equal words it can be another
         return Job(
-            fingerprint=f"{self.fingerprint}-{len(rows)}{grown}",
+            fingerprint=f"{self.fingerprint}-{len(rows)}{brought}",
             mechanism=self.mechanism,
             model=self.model if self.mechanism.takes_network else None,  # it would bring JAX along, unused
             classes=self.data.classes,

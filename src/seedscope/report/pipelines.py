@@ -1,6 +1,6 @@
 """A verdict for pipelines: JUnit XML that build servers show as tests, SARIF that code hosts show as findings.
 
-Both have one entry for every rule of the policy, and one for every bug that an attack found in the training. A rule
+Both have one entry for every rule of the policy, and one for every claim that an attack beats. A rule
 that is not shown to hold has not passed.
 """
 
@@ -76,7 +76,7 @@ def sarif(report: Mapping[str, Any], about: str = "report.json") -> str:
     results = [_result(BUG, "error", alarm, about) for alarm in report.get("alarms", [])]
     results += [_result(check["quantity"], LEVELS[check["status"]], _said(check), about) for check in unkept]
     rules = {check["quantity"]: _sarif_rule(check) for check in checks}
-    bug = {"id": BUG, "shortDescription": {"text": "An attack beats what is guaranteed: the training has a bug."}}
+    bug = {"id": BUG, "shortDescription": {"text": "An attack beats what is guaranteed or claimed."}}
     driver = {
         "name": "Seedscope",
         "version": report["provenance"]["seedscope"],
