@@ -13,6 +13,8 @@ from seedscope.commands.terminal import say
 from seedscope.core import Number, SeedscopeError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from seedscope.analyses.per_instance import Decision, Divergence, PerInstancePrivacy
     from seedscope.storage import Ensemble
 
@@ -81,7 +83,9 @@ def unlearn(
     return options.print_json(summary) if as_json else print_decisions(summary)
 
 
-def _requests(ensembles: list[Ensemble], people: list[str], orders: Any) -> tuple[list[tuple[str, Divergence]], int]:
+def _requests(
+    ensembles: list[Ensemble], people: list[str], orders: np.ndarray
+) -> tuple[list[tuple[str, Divergence]], int]:
     """Return each person with their divergence, and from how many runs at least it is known.
 
     It is that of the ensemble on what was left before their request; of one ensemble for all where it is the only one.
