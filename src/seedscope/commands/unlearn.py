@@ -77,13 +77,13 @@ def unlearn(
     ensembles = [Ensemble.open(place) for place in (store, *later)]
     requests, runs = _requests(ensembles, person, orders_needed(order, len(person)))
     decisions = unlearning_decisions(requests, order, budget)
-    summary = summarise(decisions, order, budget, runs, _assumed(ensembles[0], len(person), bool(later)))
+    summary = summarise(decisions, order, budget, runs, assumed(ensembles[0], len(person), bool(later)))
     if l2 is not None:
         summary["fine_tuning"] = _fine_tuning(ensembles[0], order, budget, l2, noise_scale, radius, row_norm)
     return options.print_json(summary) if as_json else print_decisions(summary)
 
 
-def _assumed(ensemble: Ensemble, requests: int, continued: bool) -> str:
+def assumed(ensemble: Ensemble, requests: int, continued: bool) -> str:
     """Return what decisions about requests rest on; `continued` where there are runs on what is left."""
     if requests == 1:
         return UNSEEN
