@@ -15,7 +15,7 @@ from seedscope.core import BASE, data_uri, last_step, varied_init
 from seedscope.datasets import Dataset, FittedScaling, image_shape
 from seedscope.storage import Ensemble
 
-SHOWN = 5  # of the most exposed, and of the least
+SHOWN = 4  # of the most exposed, and of the least
 CHANNELS = (1, 3)  # that a picture can have
 GUESSED = (
     "Each guess is made from one release by an attacker who knows all other records, every label and the training, and "
