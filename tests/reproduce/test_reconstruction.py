@@ -87,6 +87,8 @@ def test_figures_of_the_logistic_regression(tmp_path: Path) -> None:
     for one in part.comparisons:
         if one.paper is not None and "corrected" not in one.quantity and "error bound" not in one.quantity:
             assert one.ours == pytest.approx(one.paper, rel=2e-3, abs=1e-9), one.quantity
+    found = {one.quantity: one.ours for one in part.comparisons if one.place == "BR Figure 2"}
+    assert found["median bound by the spectral norm"] < found["median dFIL bound"]  # d/Tr I ≥ 1/‖I‖
     written = {path.name for path in Study("reconstruction", "small", part.comparisons, part.charts).save(tmp_path)}
     assert {"figure-2-bounds.svg", "figure-3-attack.svg", "figure-4-reconstructions.svg"} <= written
 
