@@ -33,10 +33,7 @@ SHORTER = {  # than the paper: all rows, up to 5,000 steps and 432 settings; up 
     ("mnist", "small"): "20,000 rows, up to 140 steps, 8 settings, 2 runs; the paper: 432 settings, up to 5,000 steps",
     ("mnist", "medium"): "up to 1,200 steps, 4 settings, 2 runs; the paper: 432 settings, up to 5,000 steps",
     ("cifar10-small", "small"): "15,000 rows, Table 1's network, up to 400 steps; the paper: Table 2's, up to 37,500",
-    (
-        "cifar10-small",
-        "medium",
-    ): "15,000 rows, Table 1's network, up to 1,200 steps; the paper: Table 2's, up to 37,500",
+    ("cifar10-small", "medium"): "15,000 rows, Table 1's network, up to 1,200 steps; the paper: Table 2's, to 37,500",
 }
 COMBINED = "of the combination of pixels that is known best; the paper plots dFIL only"
 OWN_NORM = "R is taken from the data"
