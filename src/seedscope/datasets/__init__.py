@@ -12,6 +12,7 @@ from seedscope.datasets.fill_values import Imputation, PrivateValues, TypicalVal
 from seedscope.datasets.named.catalogue import Description, describe, fetch, load, names
 from seedscope.datasets.persons import MOST_ROWS, with_persons
 from seedscope.datasets.pixels import image_shape
+from seedscope.datasets.plain_tables import PlainTable, read_plain_table
 from seedscope.datasets.reading import ColumnReading, Reading, TableError
 from seedscope.datasets.scaling import (
     Bounded,
@@ -40,6 +41,7 @@ __all__ = [
     "Imputation",
     "Imputed",
     "Part",
+    "PlainTable",
     "PrivateMoments",
     "PrivateValues",
     "Reading",
@@ -62,6 +64,7 @@ __all__ = [
     "parse_dictionary",
     "read_dictionary",
     "read_frame",
+    "read_plain_table",
     "read_table",
     "scaling_from",
     "with_imputation",

@@ -19,7 +19,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from seedscope.core import SeedscopeError, SeedscopeWarning, require, require_probability, unknown_name
+from seedscope.core import (
+    SeedscopeError,
+    SeedscopeWarning,
+    require,
+    require_networks,
+    require_probability,
+    unknown_name,
+)
 from seedscope.mechanisms import (
     DPSGD,
     Conditions,
@@ -238,6 +245,7 @@ def _network(mechanism: Mechanism) -> Any:
         return None
     from seedscope.models import logistic  # JAX
 
+    require_networks(f"{mechanism.name}, which takes gradient steps,")
     return logistic()
 
 

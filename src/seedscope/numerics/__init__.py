@@ -21,6 +21,7 @@ from seedscope.numerics.three_values import mean_refuted, three_valued_interval
 from seedscope.numerics.tilted import Spare, TiltLaw, tilted_log_ratios
 from seedscope.numerics.tilted_persons import person_log_ratios
 from seedscope.numerics.tilted_softmax import softmax_log_ratios
+from seedscope.numerics.tilted_softmax_persons import softmax_person_log_ratios
 from seedscope.numerics.weighted import WeightedProblem
 from seedscope.numerics.weighted_softmax import WeightedSoftmax
 
@@ -49,6 +50,7 @@ __all__ = [
     "permutation_test_of_groups",
     "person_log_ratios",
     "softmax_log_ratios",
+    "softmax_person_log_ratios",
     "spearman",
     "statistics",
     "three_valued_interval",
