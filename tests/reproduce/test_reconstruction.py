@@ -125,6 +125,11 @@ def test_the_grids_at_the_papers_scale_are_its_tables() -> None:
         "mnist": 6 * 6 * 3 * 4,
         "cifar10-small": 5 * 8 * 3 * 5,
     }
+    for scale in ("small", "medium"):  # Figure 6's setting is trained with the panel
+        panel, shown = networks.SWEEPS["cifar10-small", scale], networks.SAMPLED[scale]
+        assert len(shown.settings) == 1
+        assert set(shown.settings) <= set(panel.settings)
+        assert shown.checkpoints == panel.checkpoints
     drawn = networks.SAMPLED["paper"]
     assert (drawn.checkpoints, drawn.settings) == ((5000,), [(0.5, 1.0, 0.1)])  # the text below Figure 6
 

@@ -124,7 +124,8 @@ def study_trade_off(data: str, scale: str, out: Path, jobs: int | None, quiet: b
 def study_samples(scale: str, out: Path, jobs: int | None, quiet: bool) -> Part:
     """Return Figure 6: images of the highest and the lowest leakage."""
     sweep = SAMPLED[scale]
-    last = list(network_outcomes(sweep, out / "stores" / "figure-6", jobs, quiet))[-1]
+    stores = out / "stores" / "figure-6" if scale == "paper" else out / "stores"  # the panel's own are there already
+    last = list(network_outcomes(sweep, stores, jobs, quiet))[-1]
     chart = network_figures.sample_chart(last, sweep)
     note = "" if scale == "paper" else "Table 1's network; the paper: Table 2's, C=1, ρ=0.1, T=5000"
     return Part(tuple(network_rows("BR Figure 6", last, note)), {"figure-6-samples": chart})
