@@ -70,7 +70,7 @@ class Contender:
     """One mechanism at the common risk: what is guaranteed, and what its models are worth.
 
     `advantage_upper` bounds every membership attack on anyone; `most_exposed` is what the best possible attack gains on
-    the person of this data set who is most exposed (None beyond two classes and below 20 models). `accuracy` is the
+    the person of this data set who is most exposed (None where too few models tell). `accuracy` is the
     mean over re-trainings, its interval that of people like the test people; `disagreement` the test people's mean.
     """
 
