@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from seedscope import SeedscopeError
 from seedscope.accounting import gaussian_delta, gaussian_epsilon, trade_off
-from seedscope.analyses.privacy_loss import SampledLoss, Sides, from_losses
+from seedscope.analyses.privacy_loss import Sides, from_losses
 from seedscope.numerics import betting_interval
 
 MUS = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
