@@ -498,7 +498,7 @@ def test_a_bug_in_the_training_comes_before_everything_else(show: Callable[..., 
     for width in (WIDE, NARROW):
         opened = show({**REPORT, "alarms": [alarm]}, width)
         told = opened.page.get_by_role("alert")
-        assert told.inner_text() == f"Bug in the training. {alarm}"
+        assert told.inner_text() == f"An attack beats what is claimed. {alarm}"
         assert told.bounding_box()["y"] < opened.page.locator("#headline").bounding_box()["y"]
         assert opened.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     assert show(REPORT).page.get_by_role("alert").count() == 0

@@ -11,13 +11,13 @@ import pytest
 
 import seedscope as ss
 from seedscope.analyses import reconstruction as rc
-from seedscope.core.errors import SeedscopeError
+from seedscope.core import SeedscopeError, data_uri
 from seedscope.models.convolutional import CNN, StridedLayer
 from seedscope.reproduce import reconstruction as study
 from seedscope.reproduce.comparison import Study
 from seedscope.reproduce.reconstruction import networks
 from seedscope.reproduce.reconstruction.network_figures import frontier, sample_chart
-from seedscope.reproduce.reconstruction.pictures import data_uri, picture_rows
+from seedscope.reproduce.reconstruction.pictures import picture_rows
 from tests.helpers.small_data import images
 
 WAYS = ("as printed", "corrected")
@@ -96,8 +96,7 @@ def test_networks_train_once_and_draw_their_trade_off(tmp_path: Path, monkeypatc
     """A tiny sweep on small images instead of MNIST; the second time everything is in the stores."""
     model = CNN((StridedLayer(2, 4, "same", 2, stride=2),), activation="tanh", pool="average")
     monkeypatch.setattr(ss, "load", lambda name: images(40, 9), raising=False)
-    monkeypatch.setitem(networks.MODELS, "mnist", lambda: model)
-    sweep = networks.Sweep("mnist", 30, 4, 6, (2, 4), (5.0,), (2.0,), (0.1,), 2)
+    sweep = networks.Sweep("mnist", 30, 4, 6, (2, 4), (5.0,), (2.0,), (0.1,), 2, lambda: model)
     monkeypatch.setitem(networks.SWEEPS, ("mnist", "small"), sweep)
     part = study.study_trade_off("mnist", "small", tmp_path, 1, True)
     assert len(part.comparisons) == 8 + 2 * 11

@@ -16,8 +16,8 @@ from tests.torture.kinds import TRAINING_CALLS, contents, judged, resumed
 from tests.torture.stores import LARGE, Workshop, exported, opened, trained, verified
 from tests.torture.tally import Tally
 
-AT_ONCE = 12  # faults that one process meets, one after the other
-READING_CALLS = {"verify": 740, "open": 340, "export": 1000}  # about a store
+AT_ONCE = 40  # faults that one process meets, one after the other
+READING_CALLS = {"verify": 850, "open": 380, "export": 1100}  # about a store
 
 
 @dataclass(frozen=True)
@@ -137,16 +137,23 @@ def failing_writes(shop: Workshop, draw: random.Random, tally: Tally) -> None:
     """System calls fail while a store is made or grows, again and again: the last, undisturbed try gives its bits."""
     kind, grow = "failing system calls of writers", draw.random() < 0.5
     store, name = (shop.copy("small"), "grow") if grow else (shop.new(), "train")
-    _failing(shop, store, lambda one: trained(one, LARGE), name, TRAINING_CALLS, draw, kind, tally)
+
+    def renew() -> None:
+        """Put the store back to where it was: the next training would find nothing to write."""
+        shutil.rmtree(store)
+        if grow:
+            shutil.copytree(shop.whole["small"], store)
+
+    _failing(shop, store, lambda one: trained(one, LARGE), name, TRAINING_CALLS, draw, kind, tally, renew)
     resumed(shop, store, kind, tally, f"{name} with failing calls, and again")
     shutil.rmtree(store, ignore_errors=True)
 
 
 def _failing(
     shop: Workshop, store: Path, work: Callable[[Path], object], name: str, most: int, draw: random.Random, kind: str,
-    tally: Tally,
+    tally: Tally, renew: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
-    """Do some work again and again in one process, another call of it failing each time."""
+    """Do some work again and again in one process, another call of it failing each time; renew what was finished."""
     drawn = [(draw.randrange(most), draw.choice(calls.ERRORS)) for _ in range(AT_ONCE)]
 
     def one_after_the_other() -> list[tuple[bool, dict[str, Any]]]:
@@ -155,6 +162,8 @@ def _failing(
             trap.set(at, calls.failure(error))
             ended = outcome(lambda: work(store))
             found.append((trap.sprung, asdict(ended)))
+            if ended.how == "done":
+                renew()
         return found
 
     told = attempt(one_after_the_other)

@@ -5,10 +5,13 @@ The process that forks has everything imported and never opens a store itself: t
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
 import signal
+import sys
+import threading
 import time
 import traceback
 import warnings
@@ -32,6 +35,7 @@ class Ended:
 def attempt(work: Callable[[], Any], killed_after: float | None = None) -> Ended:
     """Return how some work ended in a process of its own, killed after this many seconds if it still runs."""
     reading, writing = os.pipe()
+    gc.freeze()  # or the child's collector writes to, and so copies, every page of the parent's
     child = os.fork()
     if child == 0:
         os.close(reading)
@@ -45,18 +49,30 @@ def attempt(work: Callable[[], Any], killed_after: float | None = None) -> Ended
 
 def outcome(work: Callable[[], Any]) -> Ended:
     """Return how some work ended in this very process, which is then still there to do more."""
+    _unraised.clear()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return Ended("done", work())
+            ended = Ended("done", work())
     except SeedscopeError as error:
-        return Ended("refused", str(error))
+        ended = Ended("refused", str(error))
     except BaseException:
         return Ended("traceback", traceback.format_exc()[-1500:])
+    return Ended("traceback", "\n".join(_unraised)[-1500:]) if _unraised else ended
+
+
+_unraised: list[str] = []  # what Python itself would print a traceback of, though nobody can catch it
+
+
+def _keep(unraised: Any) -> None:
+    """Keep an error that a destructor or a thread ended with."""
+    told = traceback.format_exception(unraised.exc_type, unraised.exc_value, unraised.exc_traceback)
+    _unraised.append("".join(told))
 
 
 def _work(work: Callable[[], Any], writing: int) -> NoReturn:
     """Do the work and tell how it ended; nothing of the parent's is cleaned up."""
+    sys.unraisablehook = threading.excepthook = _keep
     ended = outcome(work)
     with os.fdopen(writing, "w") as pipe:
         json.dump(asdict(ended), pipe)

@@ -21,7 +21,9 @@ from seedscope.core import (
     Number,
     Relation,
     SeedscopeError,
+    has_networks,
     last_step,
+    networks_missing,
     require,
     require_count,
     require_type,
@@ -259,8 +261,11 @@ def _wanted(mechanisms: Iterable[str]) -> list[str]:
 
 def _left_out(names: list[str], relation: Relation) -> dict[str, str]:
     """Return the mechanisms that cannot be compared, each with the reason."""
-    reason = "the noise of DP-SGD is calibrated for adding and removing a person; compare with add_or_remove"
-    return {"dpsgd": reason} if "dpsgd" in names and relation == "replace_one" else {}
+    if "dpsgd" not in names:
+        return {}
+    if relation == "replace_one":
+        return {"dpsgd": "its noise is calibrated for adding and removing a person; compare with add_or_remove"}
+    return {} if has_networks() else {"dpsgd": str(networks_missing("DP-SGD")).removesuffix(".")}
 
 
 def _refusals(made: Mapping[str, Mechanism], conditions: Conditions) -> dict[str, str]:

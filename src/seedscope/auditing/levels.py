@@ -17,15 +17,22 @@ from seedscope.analyses.intrinsic import (
     intrinsic_privacy_of_people,
 )
 from seedscope.analyses.membership import LEAST_SEEDS, MembershipTests, likelihood_ratio_tests
-from seedscope.analyses.multiplicity import GroupDisagreement, Multiplicity, multiplicity
+from seedscope.analyses.multiplicity import (
+    GroupDisagreement,
+    Multiplicity,
+    multiplicity,
+    pooled_decisions,
+    pooled_worth,
+)
 from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_positive_rate, per_instance_privacy
 from seedscope.analyses.privacy_loss import LEAST_RUNS, PrivacyLoss, claimed_curve, everybody, everybody_redrawn
 from seedscope.analyses.reconstruction import Guessing
+from seedscope.auditing.quantities import TOGETHER
 from seedscope.auditing.records import Reconstruction, reconstruction
 from seedscope.auditing.released import certain_share
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
 from seedscope.auditing.sensitive import told
-from seedscope.auditing.words import TIGHTER
+from seedscope.auditing.words import LAST, TIGHTER
 from seedscope.core import BASE, Number, Relation, SeedscopeError, last_step, require, varied_init
 from seedscope.datasets import Dataset
 from seedscope.execution import stand_ins_of
@@ -34,6 +41,7 @@ from seedscope.numerics import mean_interval
 from seedscope.storage import Ensemble
 
 Found = TypeVar("Found")
+LEAST_MAJORITIES = 20  # of which a share is counted
 ARBITRARY = 0.5  # a disagreement from here on: two re-trainings decide differently at least one time in four
 
 
@@ -85,6 +93,7 @@ class Level:
     audited_apart: bool = False
     intrinsic_people: PersonalPrivacy | None = None
     certain: Number | None = None
+    arbitrary_together: Number | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -155,6 +164,16 @@ class Level:
         value = float(curve.epsilon(self.guarantee.delta))
         return Number(value, epsilon.kind, note=TIGHTER) if value < epsilon.value * (1 - 1e-9) else None
 
+    @cached_property
+    def epsilon_last(self) -> Number | None:
+        """The ε of the last weights alone, if no step before is ever seen; None where no smaller one is proved."""
+        last = self.ensemble.mechanism.last_iterate(self.ensemble.description.conditions)
+        epsilon = None if last is None else last.epsilon
+        claimed = self.claimed_epsilon
+        if epsilon is None or claimed is None or epsilon.value >= claimed:
+            return None
+        return replace(epsilon, note="; ".join(filter(None, [LAST, epsilon.note])))
+
     @property
     def _adds_noise_to_sums(self) -> bool:
         """Whether the level was trained by noisy sums of gradients, whose losses compose over steps."""
@@ -162,7 +181,7 @@ class Level:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """What contradicts the guarantee, by the tried attack or by everybody's loss: then the training has a bug."""
+        """What contradicts the guarantee, by the tried attack or by everybody's loss."""
         tried = () if self.sandwich is None else tuple(self.sandwich.broken)
         return tried if self.privacy_loss is None else (*tried, *self.privacy_loss.alarms)
 
@@ -223,6 +242,7 @@ def examine(
         else max(0, len(audited) - len(attacked.description.grid.people)),
         audited_multiplicity=_multiplicity_of_audited(attacked, membership, confidence),
         audited_apart=attacked.dataset.sizes["neighbour"] > 1,
+        arbitrary_together=_by_majority(scores, labels, confidence),
         trained=trained,
         trained_multiplicity=_multiplicity_of_trained(base, confidence),
         membership=membership,
@@ -352,6 +372,13 @@ def _groups(ensemble: Ensemble, people: np.ndarray) -> dict[str, np.ndarray]:
     """Return each group attribute's value for these people."""
     names = ensemble.description.data.groups
     return {name: ensemble.texts(f"group_{k}")[people] for k, name in enumerate(names)}
+
+
+def _by_majority(scores: np.ndarray, labels: np.ndarray, confidence: float) -> Number | None:
+    """Return the share of arbitrary decisions where a majority of models decides; None without some majorities."""
+    if len(scores) < LEAST_MAJORITIES * TOGETHER:
+        return None
+    return pooled_worth(pooled_decisions(scores, TOGETHER, "consensus"), labels, ARBITRARY, confidence).arbitrary_share
 
 
 def _right(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:

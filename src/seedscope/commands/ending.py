@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | a policy failed |
 | 2 | a mistake in what was asked for |
-| 3 | the training has a bug: an attack beats its guarantee |
+| 3 | an attack beats what is guaranteed or claimed |
 | 4 | out of memory |
 | 5 | a disk that is full, refuses or cannot be read |
 | 6 | a cluster that cannot be reached, has nobody in it, or was lost |

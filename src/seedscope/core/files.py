@@ -19,6 +19,7 @@ WINDOWS = os.name == "nt"
 PRIVATE = 0o600  # permissions of files that only their owner may read
 PUBLIC = 0o644
 TEMPORARY, IN_USE = "seedscope-", "in-use"  # our temporary folders, and the lock in each of them
+FEW_FILES = 4  # more than an event loop opens
 
 
 def write_durably(path: Path, content: str | bytes) -> None:
@@ -81,6 +82,20 @@ def synchronise(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def require_open_files() -> None:
+    """Raise the system's own error unless a few more files can be opened.
+
+    Python's event loop, which Zarr starts, prints a traceback of its own where it was only half made.
+    """
+    descriptors: list[int] = []
+    try:
+        for _ in range(FEW_FILES):
+            descriptors.append(os.open(os.devnull, os.O_RDONLY))
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def disk_error(error: OSError, path: Path) -> SeedscopeError:

@@ -59,6 +59,7 @@ class SgdTraining(LinearTraining):
     """Takes the steps of many stochastic gradient descents at once."""
 
     quicker: ClassVar[int] = 6
+    needs_networks: ClassVar[bool] = True
 
     def foreign(self) -> str:
         return super().foreign() or self._better_left() or _foreign_settings(self.last)

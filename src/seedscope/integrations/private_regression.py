@@ -20,7 +20,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from seedscope.accounting import TradeOff, trade_off
-from seedscope.core import SeedscopeError, SeedscopeWarning, require, require_probability, unknown_name
+from seedscope.core import (
+    SeedscopeError,
+    SeedscopeWarning,
+    require,
+    require_networks,
+    require_probability,
+    unknown_name,
+)
 from seedscope.mechanisms import (
     DPSGD,
     Conditions,
@@ -63,7 +70,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     >>> model.privacy_.epsilon.kind, round(model.privacy_.epsilon.value, 6), model.coef_.shape
     ('proved', 1.0, (1, 30))
     >>> print(model.trade_off_.advantage)
-    0.462 (proved)
+    0.4621 (proved)
     """
 
     def __init__(
@@ -252,6 +259,7 @@ def _network(mechanism: Mechanism) -> Any:
         return None
     from seedscope.models import logistic  # JAX
 
+    require_networks(f"{mechanism.name}, which takes gradient steps,")
     return logistic()
 
 

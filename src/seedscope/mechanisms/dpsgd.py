@@ -16,6 +16,7 @@ from seedscope.accounting import (
     dpsgd_noise_multiplier,
     dpsgd_rdp,
     gaussian_noise_scale,
+    last_iterate_epsilon,
     personal_budget,
     reconstruction_success_upper,
     trade_off,
@@ -62,7 +63,8 @@ class DPSGD(StepMechanism):
     `momentum` what is carried on. Rows are drawn with the chance `batch_size` over `public_size`, a number that is
     known without the data; None: over the number of rows, which then counts as public. With a finite `personal_budget`
     a person's gradient leaves the sum as soon as what it has cost them would exceed that ε (at `delta`): then it is
-    everybody's guarantee, however long training goes on.
+    everybody's guarantee, however long training goes on. With `l2` steps also shrink all weights, as the penalty
+    (l2/2)‖w‖² would; for logistic regression the last weights alone may then have a smaller ε: `last_iterate`.
     """
 
     learning_rate: float | Schedule = 0.5
@@ -77,8 +79,9 @@ class DPSGD(StepMechanism):
     clipping: Clipping = field(default=FlatClipping())
     public_size: int | None = None
     personal_budget: float = math.inf
+    l2: float = 0.0
 
-    later: ClassVar[tuple[str, ...]] = ("personal_budget",)
+    later: ClassVar[tuple[str, ...]] = ("personal_budget", "l2")
     relation: ClassVar[Relation] = "add_or_remove"
     publishes_exactly: ClassVar[bool] = True
     has_surrogate: ClassVar[bool] = True
@@ -96,6 +99,7 @@ class DPSGD(StepMechanism):
             f"clipping_norm must be a finite number above 0 (or infinite without noise), got {self.clipping_norm}.",
         )
         require_probability("delta", self.delta)
+        require_not_negative("l2", self.l2)
         require(self.personal_budget > 0, f"personal_budget must be above 0, got {self.personal_budget}.")
         if self.public_size is not None:
             require_count("public_size", self.public_size)
@@ -229,7 +233,7 @@ class DPSGD(StepMechanism):
 
         return PrivateSteps(
             self.learning_rate, self.batch_size, self.steps, self.noise_multiplier, self.clipping_norm, self.sampling,
-            self.momentum, self.rule, self.clipping, self.public_size, budget,
+            self.momentum, self.rule, self.clipping, self.public_size, self.l2, budget,
         )  # fmt: skip
 
     @property
@@ -278,6 +282,38 @@ class DPSGD(StepMechanism):
         if self.size_shows(conditions.examples, (conditions.width or 1) - 1):
             by += SIZE_SEEN
         return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
+
+    @property
+    def epsilon_follows_size(self) -> bool:
+        """Whether the number of rows decides the rate, and with the noise ε."""
+        return self.public_size is None
+
+    def last_iterate(self, conditions: Conditions) -> Guarantee:
+        """Return the (ε, δ) of the last weights alone, if no step before them is ever seen (docs/mechanisms.md).
+
+        >>> mechanism = DPSGD(1.0, 400, 2000, noise_multiplier=16.0, clipping_norm=0.5, delta=1e-5, l2=0.05)
+        >>> setting = Conditions(400, 2**0.5, width=31)
+        >>> [round(float(one(setting).epsilon), 2) for one in (mechanism.guarantee, mechanism.last_iterate)]
+        [16.27, 1.51]
+        """
+        reason = self._unproved() or self._not_contracting(conditions)
+        if reason:
+            return Guarantee.none(self.relation, self.delta, reason)
+        rate, contraction = self.sampling_probability(conditions.examples), self.contraction(conditions)
+        epsilon = last_iterate_epsilon(self.noise_over_norm, rate, self.steps, contraction, self.delta)
+        by = f"steps that bring any two models nearer by the factor {contraction:.4g}, of the last weights alone"
+        return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
+
+    def contraction(self, conditions: Conditions) -> float:
+        """Return the factor by which a step without noise brings two logistic regressions nearer, whatever the batch.
+
+        A clipped gradient is r·x with r a number that rises with the logit, by ¼ of it at most, so its derivative is
+        between 0 and R²/4; at most all N rows are in a batch, which is divided by its expected size.
+        """
+        assert isinstance(self.learning_rate, float)  # see _not_contracting
+        bend = conditions.examples / self.batch_size * float(conditions.norm_bound or 0) ** 2 / 4
+        rate = self.learning_rate
+        return max(1 - rate * self.l2, rate * (self.l2 + bend) - 1)
 
     def size_shows(self, rows: int, features: int) -> bool:
         """Whether the number of rows, which decides rate and noise, is so small that it could be told from weights."""
@@ -377,6 +413,21 @@ class DPSGD(StepMechanism):
         if self.clipping.smooth:
             return "path sums read norms as flatly clipped, the mechanism clips smoothly."
         return self._unproved() and f"path sums need steps whose divergence is known: {self._unproved()}"
+
+    def _not_contracting(self, conditions: Conditions) -> str:
+        """Return why nothing more is proved of the last weights than of all, empty where it is."""
+        plain = self.momentum is None and isinstance(self.learning_rate, float) and not self.clipping.smooth
+        if self.l2 == 0 or not plain:
+            return "the last weights alone have a proof for plain steps at one rate, flatly clipped, with an l2."
+        if self.limits_people or self.public_size is not None:
+            return "the last weights alone have no proof with a personal budget or a public size."
+        if not conditions.convex or conditions.classes != 2 or conditions.norm_bound is None:
+            return "the last weights alone have a proof for logistic regression of two classes on rows of bounded norm."
+        if self.contraction(conditions) < 1:
+            return ""
+        bend = conditions.examples / self.batch_size * conditions.norm_bound**2 / 4
+        most = 2 / (bend + self.l2)
+        return f"steps bring models nearer up to a learning rate of {most:.4g}, it is {self.learning_rate:.4g}."
 
     def public_words(self) -> str:
         return f"DP-SGD with {type(self.sampling).__name__} batches, gradients clipped to {self.clipping_norm:g}"

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from seedscope.core import DamageError, SeedscopeWarning, read_error
+from seedscope.core import DamageError, SeedscopeWarning, read_error, require_open_files
 from seedscope.planning import Chunk, ChunkShape
 from seedscope.storage.markers import Extent, Marker, read_marker
 from seedscope.storage.metadata import ArrayFacts, array_facts, oversized
@@ -123,6 +123,7 @@ class ChunkFiles:
 
         if name not in self._arrays:
             self.facts(name)
+            require_open_files()
             array = zarr.open_array(self.path / RECORDS / name, mode="r+", zarr_format=3)
             self._arrays[name] = array.with_config({"write_empty_chunks": True})
         return self._arrays[name]

@@ -28,6 +28,7 @@ from seedscope.datasets import Scaling
 from seedscope.mechanisms import Guarantee, Mechanism, OwnModel
 from seedscope.planning import Description
 from seedscope.storage.chunk_files import RECORDS
+from seedscope.storage.metadata import read_json
 
 if TYPE_CHECKING:
     import xarray
@@ -66,12 +67,12 @@ class Ensemble:
 
         require_path("path", path)
         place = Path(path)
-        require((place / RECORDS).is_dir(), f"no ensemble at {path}; name the folder that was given as store.")
-        files = open_files(place)
         try:
+            require((place / RECORDS).is_dir(), f"no ensemble at {path}; name the folder that was given as store.")
+            files = open_files(place)
             whole = open_checked(files)
             dataset = check_coordinates(described_grid(whole), place)
-            missing = unfinished(files, dataset.sizes)
+            missing, looks = unfinished(files, dataset.sizes), _looks(place)
         except SeedscopeError:
             raise
         except (OSError, MemoryError) as error:
@@ -83,7 +84,7 @@ class Ensemble:
         first = f", first {missing[0].name}" if missing else ""
         lacks = f"the ensemble at {path} lacks {len(missing)} of its chunks{first}"
         require(not missing, f"{lacks}; run the same training again to finish it.")
-        return cls(dataset.assign_attrs(_looks(place)), place)
+        return cls(dataset.assign_attrs(looks), place)
 
     @classmethod
     def from_scores(
@@ -245,13 +246,11 @@ def note_looks(place: Path, latest: int) -> None:
 def _looks(place: Path) -> dict[str, int]:
     """Return what a store says about looking, empty where the number of its models was fixed."""
     try:
-        return {"latest": int(json.loads((place / LOOKS).read_text(encoding="utf-8"))["latest"])}
+        return {"latest": int(read_json(place / LOOKS)["latest"])}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SeedscopeError(
-            f"cannot read {place / LOOKS} ({type(error).__name__}); delete it to start anew."
-        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamageError(f"cannot read {place / LOOKS} ({type(error).__name__}); delete it to start anew.") from error
 
 
 def _description(dataset: xarray.Dataset) -> Description:

@@ -99,8 +99,10 @@ def _chunk_shape_of_weights(path: Path, error: DamagedPlanError) -> ChunkShape:
             else {"weights": array_facts("weights", read_json(path / RECORDS / "weights" / METADATA))}
         )
         return ChunkShape(*facts["weights"].chunk[:2])
-    except (OSError, ValueError, KeyError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
         raise error from None
+    except OSError as trouble:
+        raise read_error(trouble, path) from trouble
 
 
 def check_identity(path: Path, plan: Plan) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from seedscope.core import DamageError, write_durably
+from seedscope.core import DamageError, require_open_files, write_durably
 from seedscope.storage import layout
 from seedscope.storage.chunk_files import SET_ASIDE, free_name
 from seedscope.storage.metadata import METADATA, ForeignMetadataError, oversized, read_json
@@ -21,6 +21,7 @@ def open_group(path: Path) -> Any:
     """Return the group of records, open for writing; one whose metadata is damaged is made anew around its arrays."""
     import zarr
 
+    require_open_files()
     try:
         return zarr.open_group(path, mode="a", use_consolidated=False, zarr_format=3)
     except OSError:

@@ -93,7 +93,7 @@ def output_perturbation(
         spare: (row, label).
         people: who they are; default their numbers.
         owners: whose each row is, where people have several: then all rows of a person go, and people are in the order
-            of their first rows. Two classes only.
+            of their first rows.
 
     >>> rows = np.array([[1.0, 1.0], [0.5, 1.0], [-1.0, 1.0], [-0.2, 1.0]])
     >>> output_perturbation(rows, [1, 1, 0, 0], l2=0.1, noise_scale=1.0).mu.value.round(2)
@@ -106,10 +106,7 @@ def output_perturbation(
     if owners is None:
         moved, left = refits.moves(ENOUGH * noise_scale)
     else:
-        require(isinstance(refits, Refits), f"persons of several rows are known of two classes, here are {classes}.")
-        assert isinstance(refits, Refits)
-        groups = rows_of_each(np.asarray(owners))
-        moved, left = refits.moves_together(groups)
+        moved, left = refits.moves_together(rows_of_each(np.asarray(owners)))
     ratio, error = moved / noise_scale, left / noise_scale
     gain, low, high = (erf(np.maximum(one, 0.0) / np.sqrt(8)) for one in (ratio, ratio - error, ratio + error))
     who = np.arange(len(moved)) if people is None else np.asarray(people)

@@ -102,7 +102,7 @@ def _explained(
     """Return the log-likelihoods [person, candidate] after all steps; everybody's own model, trained side by side."""
     scheduled = job.private.learning_rate
     step_size = scheduled if isinstance(scheduled, Schedule) else dials.learning_rate
-    optimizer = transformation(step_size, job.private.momentum, job.private.steps)
+    optimizer = transformation(step_size, job.private.momentum, job.private.steps, job.private.l2)
     noise, spare, people = Noise(job.network.init, keys, len(sizes)), len(rows) - 1, suspects.people
     data = Data(rows, labels, known_of_rows(job.network, rows, job.private.clipping.smooth))
     batches, later_parts = Cutter(drawn, sizes, job.room, spare), job.parts.needed(sizes)
@@ -117,7 +117,8 @@ def _explained(
         alone, draws = (jax.tree.map(lambda leaf: leaf[0], one) for one in (parameters, normals))
         own, gained = each(alone, draws, suspects.rows, suspects.labels, truth, inside)
         total = jax.tree.map(lambda rest, one: rest + one[None], others.gradient, own)
-        updates, carried = optimizer.update(noisy_update(job, dials, total, batch, spare, people, normals), carried)
+        noisy = noisy_update(job, dials, total, batch, spare, people, normals)
+        updates, carried = optimizer.update(noisy, carried, parameters)
         return jax.tree.map(jnp.add, parameters, updates), carried, ahead, logs + gained
 
     nothing = jnp.zeros(suspects.labels.shape, jnp.float32)
