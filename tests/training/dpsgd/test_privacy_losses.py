@@ -136,6 +136,7 @@ def test_the_loss_of_a_mixture_is_right_however_far_out(rate: float) -> None:
     exact = np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, np.log(rate) + exponents)
     found = np.asarray(jax.jit(partial(log_mixture, rate=rate))(exponents.astype(np.float32)), float)
     np.testing.assert_allclose(found, exact, rtol=3e-7, atol=3e-7)
+    assert np.isnan(jax.jit(partial(log_mixture, rate=rate))(jnp.float32([np.nan])))
 
 
 def categories(draw: np.random.Generator, people: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Exponentials and logarithms in single precision, as polynomials that a loop of many operations takes in.
 
 The compiler's own are as fast on their own, but in one loop with what comes before and after them they take twice the
-time: they look after infinities, zeros and NaN, which cannot come up where these are used.
+time: they look after infinities, zeros and NaN. Where these are used only NaN can come up, and the caller keeps it.
 """
 
 from __future__ import annotations
