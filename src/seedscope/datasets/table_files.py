@@ -12,7 +12,7 @@ import numpy as np
 
 from seedscope.core import SeedscopeError, in_bytes, require, unknown_name
 from seedscope.datasets.columns import shown
-from seedscope.datasets.separated import decoded, parsed
+from seedscope.datasets.separated import as_utf_8, parsed
 from seedscope.datasets.understanding import understand
 from seedscope.datasets.unpacking import ZIP, most_bytes, require_memory, unpacked
 
@@ -85,7 +85,8 @@ def _typed(column: pd.Series) -> pd.Series:
         return pd.Series(numbers.astype(np.int64) if whole else numbers, index=column.index)
     if read.kind == "true/false" and not read.missing:
         return pd.Series(read.values[read.codes] == 1, index=column.index)
-    return column.where(read.codes >= 0, None)
+    texts = column.astype(str) if column.dtype == "category" else column
+    return texts.where(read.codes >= 0, None)
 
 
 def _table(file: str, content: bytes, options: FileOptions) -> tuple[pd.DataFrame, list[str]]:
@@ -98,8 +99,8 @@ def _table(file: str, content: bytes, options: FileOptions) -> tuple[pd.DataFram
         require(not content.startswith(start), f"{file} is {kind}, not a table; save it as CSV.")
     require(options.sheet is None, f"{file} is not a spreadsheet, so that it has no sheets.", argument="sheet")
     require_memory(file, CELLS_OF_TEXT * len(content))
-    text, said = decoded(file, content, options.encoding)
-    frame, more = parsed(file, text, options.separator)
+    content, said = as_utf_8(file, content, options.encoding)
+    frame, more = parsed(file, content, options.separator)
     return frame, said + more
 
 
