@@ -86,7 +86,7 @@ def synchronise(path: Path) -> None:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Return the plain files in a folder and below it, in order; what may not be read is an error, unlike for `rglob`."""
+    """Return the plain files in a folder and below it, in order; what may not be read is an error, not left out."""
 
     def refuse(error: OSError) -> NoReturn:
         raise error
