@@ -78,8 +78,8 @@ class Encoding:
         return empty
 
 
-def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
-    """Return columns as features, as the dictionary says, or by what the rows have."""
+def encoded(columns: Sequence[Column], dictionary: Dictionary, rows: np.ndarray) -> Encoding:
+    """Return columns as features of these rows in their order, as the dictionary says, or by what the rows have."""
     require_memory(_size_in_words(columns), COPIES * 8 * _cells(columns, dictionary))
     parts = [_one(column, dictionary) for column in columns]
     lacking = [column.name for column, (_, ranges) in zip(columns, parts, strict=True) if ranges is None]
@@ -93,7 +93,14 @@ def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
     places = {column.name: range(ends[k], ends[k + 1]) for k, column in enumerate(columns)}
     levels = [column.name for column in columns if _has_levels(column) and column.name not in dictionary.bounds]
     categories = tuple(tuple(places[name]) for name in levels)
-    return Encoding(names, _side_by_side(parts), ranges, (CATEGORIES,) if words else (), places, categories)
+    return Encoding(
+        names,
+        _side_by_side([part for part, _ in parts], rows),
+        ranges,
+        (CATEGORIES,) if words else (),
+        places,
+        categories,
+    )
 
 
 def _cells(columns: Sequence[Column], dictionary: Dictionary) -> int:
@@ -108,14 +115,14 @@ def _size_in_words(columns: Sequence[Column]) -> str:
     return f"a table of {len(columns[0].codes) if columns else 0:,} rows and {len(columns)} columns to learn from"
 
 
-def _side_by_side(parts: list[tuple[Encoded, tuple[Range, ...] | None]]) -> np.ndarray:
-    """Return all features [row, feature] in one array."""
-    ends = np.cumsum([0, *(len(part.names) for part, _ in parts)]).tolist()
-    values = np.empty((len(parts[0][0].codes), ends[-1]))
-    for start in range(0, len(values), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        for place, (part, _) in enumerate(parts):
-            values[rows, ends[place] : ends[place + 1]] = part.lines[part.codes[rows]]
+def _side_by_side(parts: Sequence[Encoded], rows: np.ndarray) -> np.ndarray:
+    """Return all features of these rows in one array [row, feature]."""
+    ends = np.cumsum([0, *(len(part.names) for part in parts)]).tolist()
+    values = np.empty((len(rows), ends[-1]))
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        block = slice(start, start + ROWS_AT_ONCE)
+        for place, part in enumerate(parts):
+            values[block, ends[place] : ends[place + 1]] = part.lines[part.codes[rows[block]]]
     return values
 
 

@@ -141,7 +141,7 @@ def _frame(file: str, content: bytes, layout: Layout) -> pd.DataFrame:
         try:
             pieces = pd.read_csv(
                 io.BytesIO(content), encoding="utf-8", header=None, index_col=False, skipinitialspace=True,
-                dtype="category", sep=layout.separator, skiprows=layout.skipped, keep_default_na=False, na_filter=False,
+                dtype=object, sep=layout.separator, skiprows=layout.skipped, keep_default_na=False, na_filter=False,
                 engine="c", low_memory=False, chunksize=_ROWS_AT_ONCE,
             )  # fmt: skip
             return _together(pieces)
@@ -165,7 +165,7 @@ def _together(pieces: Iterable[pd.DataFrame]) -> pd.DataFrame:
             columns = [_Cells() for _ in names]
             piece = piece.iloc[1:]
         for place, cells in enumerate(columns):
-            cells.add(piece.iloc[:, place])
+            cells.add(piece.iloc[:, place].to_numpy())
     frame = pd.concat([cells.column() for cells in columns], axis=1)
     frame.columns = pd.Index(names)
     return frame
@@ -178,14 +178,13 @@ class _Cells:
     places: dict[str, int] = field(default_factory=dict)
     codes: list[np.ndarray] = field(default_factory=list)
 
-    def add(self, piece: pd.Series) -> None:
-        """Add the cells of a categorical column."""
-        codes = piece.cat.codes.to_numpy()
-        texts = piece.cat.categories.tolist()
-        used = np.bincount(codes, minlength=len(texts)) > 0  # the header's name may be nobody's cell
-        place = [self.places.setdefault(text, len(self.places)) if has else -1
-                 for text, has in zip(texts, used.tolist(), strict=True)]  # fmt: skip
-        self.codes.append(np.array(place, np.int32)[codes])
+    def add(self, cells: np.ndarray) -> None:
+        """Add a piece's cells."""
+        import pandas as pd
+
+        codes, texts = pd.factorize(cells)
+        place = [self.places.setdefault(text, len(self.places)) for text in texts.tolist()]
+        self.codes.append(np.array([*place, -1], np.int32)[codes])
 
     def column(self) -> pd.Series:
         """Return the whole column."""

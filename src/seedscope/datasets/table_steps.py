@@ -199,7 +199,7 @@ class TableSteps:
         train, test = self._parts(classes)
         order = np.concatenate([train, test])  # so that the parts are views of one array of features
         features = self._filled(classes)
-        encoding = encoded([features[learned].take(order) for learned in self.learned], choices.dictionary)
+        encoding = encoded([features[learned] for learned in self.learned], choices.dictionary, order)
         empty = {feature: self.used[feature] for feature in self.learned if self.used[feature].missing}
         rule = rule_on_features(choices.impute, encoding, bool(empty))
         holes = encoding.holes(column.take(order) for column in empty.values()) if rule is not None and empty else None
