@@ -28,7 +28,7 @@ from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_pos
 from seedscope.analyses.privacy_loss import LEAST_RUNS, PrivacyLoss, claimed_curve, everybody, everybody_redrawn
 from seedscope.analyses.reconstruction import Guessing
 from seedscope.auditing.quantities import TOGETHER
-from seedscope.auditing.records import Reconstruction, reconstruction
+from seedscope.auditing.records import Reconstruction, person_places, reconstruction
 from seedscope.auditing.released import certain_share
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
 from seedscope.auditing.sensitive import told
@@ -65,7 +65,8 @@ class Level:
     `trained_multiplicity`, of the people in `trained`: all that were trained on, where they were scored.
     `per_instance`, `privacy_loss` (the best possible attack on each) and `reconstruction` name their own people;
     `intrinsic_people` is about the people audited. `certain` is the share of test people whom a released model
-    could certify by itself, where it can. `epsilon_last` is the ε of the last weights alone, where a smaller one is
+    could certify by itself, where it can. `owners` says whose each place on the person axis is, where people have
+    several rows and the data were given. `epsilon_last` is the ε of the last weights alone, where a smaller one is
     proved.
     """
 
@@ -94,6 +95,7 @@ class Level:
     audited_apart: bool = False
     intrinsic_people: PersonalPrivacy | None = None
     certain: Number | None = None
+    owners: np.ndarray | None = None
     epsilon_last: Number | None = None
     arbitrary_together: Number | None = None
 
@@ -257,6 +259,7 @@ def examine(
         reconstruction=_tried("reconstruction", left_out, lambda: reconstruction(base, data)),
         told=_told(base, data, sensitive, candidates, confidence, left_out),
         certain=None if data is None else certain_share(base, data, confidence),
+        owners=_owners(base, data),
         epsilon_last=_epsilon_last(base, left_out),
         attack_relation=attacked.relation,
         left_out=tuple(left_out),
@@ -267,6 +270,16 @@ def examine(
         ),
         confidence=confidence,
     )
+
+
+def _owners(ensemble: Ensemble, data: Dataset | None) -> np.ndarray | None:
+    """Return whose each place on the person axis is; None where every row is a person, or nobody knows."""
+    if data is None or data.base.persons is None:
+        return None
+    size, places = ensemble.dataset.sizes["person"], person_places(data)
+    owners = np.arange(size)
+    owners[places] = size + data.base.persons
+    return owners
 
 
 def _epsilon_last(ensemble: Ensemble, left_out: list[LeftOut]) -> Number | None:
