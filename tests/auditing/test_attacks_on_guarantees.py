@@ -258,6 +258,19 @@ class TestRowsOfOnePerson:
         assert len(persons.people) == data.base.people < len(alone.people)
         assert persons.advantage.min() > 2 * np.median(alone.advantage)
 
+    def test_what_is_about_a_person_stands_in_each_of_their_rows(self) -> None:
+        data = self.several_rows(each=4)
+        found = audit(ss.train(data, ss.OutputPerturbation(1.0), grid=ss.Grid(10, neighbours=3), jobs=1), data=data)
+        table = found.individuals.query("part == 'train'")
+        by_person = table.groupby(data.train.persons)
+        for column in ("advantage", "advantage_upper", "rank_advantage"):
+            assert table[column].notna().all()
+            assert (by_person[column].nunique() == 1).all()
+        attacked = by_person["membership_advantage"].agg(lambda values: values.notna().mean())
+        assert sorted(attacked.unique()) == [0, 1]
+        assert attacked.sum() == 3
+        assert table["rank_advantage"].max() == data.base.people
+
     def test_under_dpsgd_too_the_best_possible_attack_is_on_a_person(self) -> None:
         data, mechanism = self.several_rows(each=4), ss.DPSGD(steps=20, batch_size=15, noise_multiplier=2.0)
         rows = replace(data, train=replace(data.train, persons=None), rows_per_person=1)

@@ -89,11 +89,11 @@ def test_requests_are_decided_in_their_order(store: Path) -> None:
     assert "train again" in ran("unlearn", store, "--person", 3, "--budget", 1e-9)
 
 
-def without(*people: int, steps: int = 12) -> Any:
-    """Return models like those of the store, trained on the table without some of its rows."""
+def without(*people: int, **changes: int) -> Any:
+    """Return what trains models like those of the store on the table without some of its rows."""
     data = table()
     left = replace(data, train=data.train.take(np.delete(np.arange(len(data.train)), people)))
-    mechanism = DPSGD(**MECHANISM | {"steps": steps})
+    mechanism = DPSGD(**MECHANISM | changes)
     return lambda place: train(
         left, mechanism, grid=Grid(seeds=3), records=Records(norms=Norms("train", 4)), store=place
     )
@@ -113,7 +113,15 @@ def test_a_later_person_is_asked_about_in_runs_without_the_earlier_ones(store: P
     assert found[0] == alone["requests"][0]["divergence"]["value"]
     assert found[1] != alone["requests"][1]["divergence"]["value"]
     assert "still in the data" in alone["assumes"]
-    assert after["assumes"] == "requests were made without seeing the model"
+    assert "--public-size keeps their chance as it is" in after["assumes"]
+
+
+def test_with_a_public_number_of_rows_nothing_is_assumed_but_that_nobody_saw_the_model(tmp_path: Path) -> None:
+    for place, gone in enumerate(((), (3,))):
+        without(*gone, public_size=40)(tmp_path / str(place))
+    people = ["--person", 3, "--person", 11]
+    found = json.loads(ran("unlearn", tmp_path / "0", *people, "--after", tmp_path / "1", "--json"))
+    assert found["assumes"] == "requests were made without seeing the model"
 
 
 def test_runs_on_something_else_than_what_is_left_are_refused(store: Path, tmp_path: Path) -> None:

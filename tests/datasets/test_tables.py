@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
 from seedscope.core.errors import SeedscopeError
-from seedscope.datasets import from_frame, read_table
+from seedscope.datasets import from_frame, read_table, separated
 from tests.helpers.tables import written
 
 
@@ -88,6 +88,31 @@ def test_a_test_column_decides_the_parts(tmp_path: Path, yes: object, no: object
     np.testing.assert_array_equal(data.test.rows, np.arange(1, 40, 4))
     assert len(data.train) == 30
     assert "part" not in " ".join(data.feature_names)
+
+
+def test_a_table_that_is_read_in_pieces_is_the_same_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only some pieces have a code with a leading zero, a minus zero, an empty cell."""
+    frame = people(60).astype(str)
+    frame["zip"] = [f"{'0' if row == 50 else '1'}{row % 7}" for row in range(60)]
+    frame["2019"] = ["-0.0" if row == 31 else "0.0" if row == 2 else str(row / 8) for row in range(60)]
+    frame.loc[[33, 41], "age"] = ""
+    path = written(tmp_path, frame)
+    call: dict[str, Any] = {"target": "outcome", "groups": ["sex"], "id": "person", "drop_missing": True}
+    whole = read_table(path, **call)
+    monkeypatch.setattr(separated, "_ROWS_AT_ONCE", 7)
+    pieces = read_table(path, **call)
+    assert pieces.fingerprint == whole.fingerprint
+    assert pieces.reading == whole.reading
+    assert {"zip=01", "2019"} <= set(whole.feature_names)
+
+
+def test_the_parts_of_a_table_are_views_of_one_array() -> None:
+    """A copy of a million rows' features would be most of the memory that reading takes."""
+    data = from_frame(people(), target="outcome", groups=["sex"], id="person")
+    assert data.train.features.base is data.test.features.base is not None
+    order = np.concatenate([data.train.rows, data.test.rows])
+    ages = np.concatenate([data.train.features, data.test.features])[:, data.feature_names.index("age")]
+    np.testing.assert_array_equal(ages, people()["age"].to_numpy()[order])
 
 
 def test_dropped_rows_leave_the_other_rows_numbers_alone(tmp_path: Path) -> None:

@@ -364,10 +364,10 @@ def test_functions_that_read_the_same_are_not_taken_for_each_other(jobs: int) ->
 
         return fitted
 
-    few = {"seeds": 6, "neighbours": 0, "jobs": jobs}
+    few: dict[str, Any] = {"seeds": 6, "neighbours": 0, "jobs": jobs}
     found = [ss.audit(of_depth(depth), y=y, **few).levels[0].ensemble.scores.values for depth in (1, 8)]
     deep = ss.audit(DecisionTreeClassifier(max_features=1, max_depth=8), numbers, y, **few).levels[0]
-    assert not np.array_equal(*found)
+    assert not np.array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[1], deep.ensemble.scores.values)
 
 
@@ -488,3 +488,7 @@ def test_what_is_said_about_a_table_holds_for_an_estimator_and_is_written_back_w
     again = run("audit", "--config", "again.toml", "--out", "again", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert json.loads((tmp_path / "again" / "report.json").read_text())["levels"] == report["levels"]
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+    (tmp_path / "again.toml").write_text(report["provenance"]["configuration"].replace("age=30", "age=31"))
+    assert run("audit", "--config", "again.toml", "--out", "again", cwd=tmp_path).returncode == 0
+    assert len(list((tmp_path / "runs").iterdir())) == 2  # other data have another folder

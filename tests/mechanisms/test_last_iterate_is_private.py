@@ -4,10 +4,12 @@ Weights are on a grid; a step carries their density along (a quadratic penalty a
 possible batch) and adds the noise. Neighbours' densities then give δ(ε) in both directions.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,12 +19,15 @@ from scipy.stats import norm
 from seedscope import DPSGD, Grid, Momentum, Records, audit, train
 from seedscope.accounting import dpsgd_epsilon, gaussian_delta, last_iterate_epsilon
 from seedscope.accounting.last_iterate import kept_steps
+from seedscope.auditing.levels import examine
 from seedscope.core import SeedscopeError
 from seedscope.mechanisms import Conditions
 from seedscope.planning import make_plan
 from seedscope.report import render_page
+from seedscope.storage import Ensemble
 from seedscope.training import SystemDraws
 from seedscope.training.convex import minimiser
+from tests.helpers.command_line import run
 from tests.helpers.present import present
 from tests.helpers.small_data import given_scaling, table
 
@@ -68,7 +73,7 @@ def test_no_neighbours_on_a_line_exceed_the_last_weights_epsilon(bound: float, b
     mechanism = DPSGD(1.6 / (1.2 * bend), batch, 12, 1.5, 0.7 * bound, DELTA, l2=0.2 * bend)
     setting = Conditions(3, bound, width=1)
     epsilon, every = (
-        float(present(one.epsilon)) for one in (mechanism.last_iterate(setting), mechanism.guarantee(setting))
+        float(present(present(one).epsilon)) for one in (mechanism.last_iterate(setting), mechanism.guarantee(setting))
     )
     assert epsilon < 0.9 * every
     step = float(mechanism.learning_rate) / batch * mechanism.noise_scale  # type: ignore[arg-type]
@@ -124,7 +129,6 @@ SETTING = Conditions(40, np.sqrt(2), width=4)
 @pytest.mark.parametrize(
     ("mechanism", "setting", "words"),
     [
-        (replace(CONTRACTING, l2=0.0), SETTING, "with an l2"),
         (replace(CONTRACTING, momentum=Momentum(0.9)), SETTING, "plain steps"),
         (CONTRACTING.smooth(), SETTING, "flatly clipped"),
         (replace(CONTRACTING, public_size=50), SETTING, "public size"),
@@ -137,19 +141,18 @@ SETTING = Conditions(40, np.sqrt(2), width=4)
     ],
 )
 def test_where_steps_do_not_contract_nothing_is_claimed(mechanism: DPSGD, setting: Conditions, words: str) -> None:
-    last = mechanism.last_iterate(setting)
+    last = present(mechanism.last_iterate(setting))
     assert last.epsilon is None
     assert re.search(words, last.reason)
-    assert CONTRACTING.last_iterate(SETTING).is_proved
+    assert present(CONTRACTING.last_iterate(SETTING)).is_proved
+    assert replace(CONTRACTING, l2=0.0).last_iterate(SETTING) is None
 
 
 def test_what_is_learned_or_shared_counts_in_the_second_guarantee_too() -> None:
-    learned = CONTRACTING.last_iterate(replace(SETTING, scaling_learned=True))
+    learned = present(CONTRACTING.last_iterate(replace(SETTING, scaling_learned=True)))
     assert present(learned.epsilon).kind == "estimate"
-    alone = float(present(CONTRACTING.last_iterate(SETTING).epsilon))
-    assert float(present(CONTRACTING.last_iterate(replace(SETTING, rows_per_person=2)).epsilon)) == pytest.approx(
-        2 * alone
-    )
+    alone, both = (present(CONTRACTING.last_iterate(replace(SETTING, rows_per_person=rows))) for rows in (1, 2))
+    assert float(present(both.epsilon)) == pytest.approx(2 * float(present(alone.epsilon)))
 
 
 def test_a_negative_l2_is_refused() -> None:
@@ -175,17 +178,53 @@ def test_a_published_run_ends_near_the_penalised_minimiser_too() -> None:
     np.testing.assert_allclose(found, best, atol=0.02)
 
 
-def test_an_audit_shows_the_second_guarantee_beside_the_first() -> None:
-    data = table(norm_bound=1.0)
-    trained = train(data, CONTRACTING, grid=Grid(30), jobs=1)
-    document = audit(trained, data=data).as_dict()
-    level = document["levels"][0]
-    expected = float(present(CONTRACTING.last_iterate(trained.description.conditions).epsilon))
-    assert level["epsilon_last"]["value"] == pytest.approx(expected)
-    assert level["epsilon_last"]["kind"] == "proved"
-    assert level["epsilon_last"]["value"] < level["epsilon"]
+@pytest.fixture(scope="module")
+def trained() -> Ensemble:
+    return train(table(norm_bound=1.0), CONTRACTING, grid=Grid(30), jobs=1)
+
+
+def test_a_level_has_the_second_guarantee_or_the_reason_why_not(trained: Ensemble) -> None:
+    level = examine(trained)
+    expected = present(CONTRACTING.last_iterate(trained.description.conditions))
+    assert present(level.epsilon_last).value == float(present(expected.epsilon))
+    assert present(level.epsilon_last).kind == "proved"
+    assert present(level.epsilon_last).value < present(level.claimed_epsilon)
+    asked = "ε of the last weights alone"
+    assert asked not in {one.analysis for one in level.left_out}
+    for mechanism, words in (
+        (replace(CONTRACTING, learning_rate=5.0), "up to a learning rate of 3"),
+        (replace(CONTRACTING, batch_size=20, steps=10), "too slowly"),
+    ):
+        without = examine(train(table(norm_bound=1.0), mechanism, grid=Grid(30), jobs=1))
+        assert without.epsilon_last is None
+        assert words in {one.analysis: one.reason for one in without.left_out}[asked]
+
+
+@pytest.mark.slow
+def test_the_page_shows_the_second_guarantee_beside_the_first(trained: Ensemble) -> None:
+    document = audit(trained, data=table(norm_bound=1.0)).as_dict()
+    assert document["levels"][0]["epsilon_last"]["kind"] == "proved"
     page = render_page(document)
     assert "Guaranteed ε of the last weights alone" in page
-    plain = audit(train(data, replace(CONTRACTING, l2=0.0), grid=Grid(30), jobs=1), data=data).as_dict()
-    assert plain["levels"][0]["epsilon_last"] is None
-    assert "of the last weights alone" not in render_page(plain)
+    document["levels"][0]["epsilon_last"] = None
+    assert "Guaranteed ε of the last weights alone" not in render_page(document)
+
+
+@pytest.mark.slow
+def test_the_command_says_why_there_is_no_second_guarantee_to_who_asked_for_one(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = ("--mechanism", "dpsgd", "--epsilon", "2", "--models", "20", "--neighbours", "0", "--l2", "0.05")
+    run("audit", "breast-cancer", *options, "--store", str(tmp_path / "store"), "--out", str(out), "--quiet")
+    report = json.loads((out / "report.json").read_text())
+    assert report["levels"][0]["epsilon_last"] is None
+    assert "steps bring models nearer up to a learning rate of" in json.dumps(report, ensure_ascii=False)
+    assert report["levels"][0]["guarantee"]["epsilon"]["value"] <= 2.0
+
+
+def test_the_noise_for_the_last_weights_is_the_least() -> None:
+    found = DPSGD.for_last_weights(SETTING, 0.7, 1e-5)
+    assert 0.7 * (1 - 1e-5) < float(present(present(found.last_iterate(SETTING)).epsilon)) <= 0.7
+    with pytest.raises(SeedscopeError, match="nothing to aim at: the last weights alone have a proof for logistic"):
+        DPSGD.for_last_weights(replace(SETTING, classes=4), 0.7)
+    with pytest.raises(SeedscopeError, match="public norm bound"):
+        DPSGD.for_last_weights(replace(SETTING, norm_bound=None), 0.7)

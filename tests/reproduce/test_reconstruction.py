@@ -87,6 +87,8 @@ def test_figures_of_the_logistic_regression(tmp_path: Path) -> None:
     for one in part.comparisons:
         if one.paper is not None and "corrected" not in one.quantity and "error bound" not in one.quantity:
             assert one.ours == pytest.approx(one.paper, rel=2e-3, abs=1e-9), one.quantity
+    found = {one.quantity: one.ours for one in part.comparisons if one.place == "BR Figure 2"}
+    assert found["median bound by the spectral norm"] < found["median dFIL bound"]  # d/Tr I ≥ 1/‖I‖
     written = {path.name for path in Study("reconstruction", "small", part.comparisons, part.charts).save(tmp_path)}
     assert {"figure-2-bounds.svg", "figure-3-attack.svg", "figure-4-reconstructions.svg"} <= written
 
@@ -123,6 +125,11 @@ def test_the_grids_at_the_papers_scale_are_its_tables() -> None:
         "mnist": 6 * 6 * 3 * 4,
         "cifar10-small": 5 * 8 * 3 * 5,
     }
+    for scale in ("small", "medium"):  # Figure 6's setting is trained with the panel
+        panel, shown = networks.SWEEPS["cifar10-small", scale], networks.SAMPLED[scale]
+        assert len(shown.settings) == 1
+        assert set(shown.settings) <= set(panel.settings)
+        assert shown.checkpoints == panel.checkpoints
     drawn = networks.SAMPLED["paper"]
     assert (drawn.checkpoints, drawn.settings) == ((5000,), [(0.5, 1.0, 0.1)])  # the text below Figure 6
 

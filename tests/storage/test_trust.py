@@ -20,8 +20,16 @@ from seedscope import Ensemble, Grid, ObjectivePerturbation, train
 from seedscope.core import DamageError, DiskError, OutOfMemoryError, SeedscopeError, SeedscopeWarning
 from seedscope.execution.run import train_into
 from seedscope.planning import Chunk, ChunkShape, Plan, make_plan
-from seedscope.storage import chunk_files
-from seedscope.storage.folder import open_store
+from seedscope.storage import (
+    chunk_files,
+    export_store,
+    kept_stores,
+    note_looks,
+    open_store,
+    remove_store,
+    stored_chunk_shape,
+)
+from seedscope.storage.ensemble import LOOKS, _looks
 from seedscope.storage.metadata import content_size
 from seedscope.storage.signature import signed_checksum
 from tests.helpers.small_data import table
@@ -206,6 +214,99 @@ def test_a_trouble_of_the_system_is_not_taken_for_damage(
             opened.verify()
     assert not (store / "set-aside").exists()
     assert opened.verify() == []
+
+
+@pytest.mark.parametrize("where", ["folder", "ensemble"])  # which file is read: the plan, what is said about looking
+def test_a_passing_trouble_while_an_ensemble_is_opened_is_one_sentence(
+    store: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def refuse(_: Path) -> NoReturn:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    note_looks(store, 12)
+    monkeypatch.setattr(f"seedscope.storage.{where}.read_json", refuse)
+    with pytest.raises(DiskError, match="Read-only file system; nothing was changed"):
+        Ensemble.open(store)
+
+
+def test_a_damaged_plan_beside_a_passing_trouble_is_a_trouble(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (store / "plan.json").write_text("{")
+    monkeypatch.setattr("seedscope.storage.plan_file.read_signature", refuse)
+    with pytest.raises(DiskError, match="nothing was changed"):
+        stored_chunk_shape(store)
+
+
+def test_no_flipped_bit_in_what_is_said_about_looking_changes_it(store: Path) -> None:
+    note_looks(store, 120)
+    said = (store / LOOKS).read_bytes()
+    assert Ensemble.open(store).dataset.attrs["latest"] == 120
+    refused = 0
+    for place in range(8 * len(said)):
+        changed = bytearray(said)
+        changed[place // 8] ^= 1 << place % 8
+        (store / LOOKS).write_bytes(changed)
+        try:
+            assert _looks(store) == {"latest": 120}
+        except DamageError:
+            refused += 1
+    assert refused > 8 * len(said) / 2
+    (store / LOOKS).write_text('{"latest": 120}')  # of an older version
+    assert _looks(store) == {"latest": 120}
+
+
+def test_too_few_open_files_are_told_before_an_event_loop_is_half_made(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import zarr
+
+    real, left = os.open, [3]
+
+    def few(path: Any, *given: Any, **more: Any) -> int:
+        if path == os.devnull:
+            left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path, *given, **more)
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("Zarr was asked")
+
+    monkeypatch.setattr(os, "open", few)
+    monkeypatch.setattr(zarr, "open_array", refuse)
+    with pytest.raises(DiskError, match="Too many open files; nothing was changed"):
+        Ensemble.open(store)
+
+
+def test_a_folder_that_may_not_be_read_is_no_archive_without_it(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.scandir
+
+    def refuse(place: Any = ".") -> Any:
+        if str(place).endswith("/done"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(place)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DiskError, match="permission"):
+        export_store(store, tmp_path / "a.zip")
+    assert not list(tmp_path.glob("*.zip"))
+
+
+@pytest.mark.parametrize("name", ["kept_stores", "remove_store"])
+def test_a_trouble_while_stores_are_listed_or_removed_is_one_sentence(
+    store: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr(os, "walk", refuse)
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    with pytest.raises(DiskError, match="Stale file handle"):
+        {"kept_stores": kept_stores, "remove_store": remove_store}[name](store)
 
 
 def test_identifiers_that_differ_in_nulls_at_their_ends_are_refused(tmp_path: Path) -> None:

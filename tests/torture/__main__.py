@@ -6,6 +6,7 @@ import argparse
 import os
 import platform
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -28,9 +29,10 @@ SLOW: dict[Callable[[Crew, random.Random, Tally], None], float] = {killed_comman
 def torture(minutes: float, seed: int, folder: Path) -> Tally:
     """Return what happened within this many minutes; whichever kind has had the least of its share goes next.
 
-    What goes wrong is told as it happens.
+    What goes wrong is told as it happens, and how it goes when SIGUSR1 asks.
     """
     tally, draw, end = Tally(), random.Random(seed), time.monotonic() + 60 * minutes
+    signal.signal(signal.SIGUSR1, lambda *_: print(tally.table(), file=sys.stderr, flush=True))
     shop = Workshop(folder)
     crew = Crew(shop)
     rounds = [(share, lambda one=one: one(shop, draw, tally)) for one, share in ROUNDS.items()]

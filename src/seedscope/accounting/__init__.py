@@ -14,6 +14,7 @@ from seedscope.accounting.conversions import (
     dpsgd_noise_multiplier,
     personal_budget,
     rdp_to_epsilon,
+    smallest_noise,
 )
 from seedscope.accounting.gaussian import (
     classical_gaussian_epsilon,
@@ -79,6 +80,7 @@ __all__ = [
     "rdp_to_epsilon",
     "reconstruction_success_upper",
     "sampled_gaussian_rdp",
+    "smallest_noise",
     "smallest_scale",
     "trade_off",
     "true_positive_rate",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from seedscope.accounting import plain_meanings
+from seedscope.accounting import plain_meanings, trade_off
 from seedscope.analyses.per_instance import PerInstancePrivacy
 from seedscope.auditing.intrinsic_people import plain_numbers
 from seedscope.auditing.levels import Level
@@ -160,7 +160,10 @@ def _intrinsic(level: Level) -> dict[str, Any]:
 
 
 def public_level(level: Level) -> dict[str, Any]:
-    """Return a level's guarantee in round numbers, which tell nothing of how many rows there were; none if beaten."""
+    """Return a level's guarantee in round numbers, which tell nothing of how many rows there were; none if beaten.
+
+    With it goes the curve of these numbers: the mechanism's own tells the size.
+    """
     untold = _untold(level)
     epsilon, delta = level.guarantee.epsilon, 0.0 if untold else rounded_up(level.guarantee.delta, digits=0)
     number = None if epsilon is None or untold else replace(epsilon, value=rounded_up(epsilon.value, digits=3))
@@ -173,7 +176,13 @@ def public_level(level: Level) -> dict[str, Any]:
         "meaning": untold or guarantee_meaning(value, delta),
         "not_covered": list(NOT_COVERED),
     }
-    return {"label": label, "epsilon": value, "delta": delta, "guarantee": shown.describe() | words}
+    told = {"label": label, "epsilon": value, "delta": delta, "guarantee": shown.describe() | words}
+    if number is None or value is None:
+        return told
+    curve = trade_off(epsilon=value, delta=delta, kind=number.kind)
+    described = curve.as_dict()
+    meanings = plain_meanings(value, float(curve.advantage), described["true_positive_rates"])
+    return told | {"trade_off": described, "meanings": list(meanings)}
 
 
 def public_alarm(level: Level) -> str:

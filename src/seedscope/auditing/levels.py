@@ -28,7 +28,7 @@ from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_pos
 from seedscope.analyses.privacy_loss import LEAST_RUNS, PrivacyLoss, claimed_curve, everybody, everybody_redrawn
 from seedscope.analyses.reconstruction import Guessing
 from seedscope.auditing.quantities import TOGETHER
-from seedscope.auditing.records import Reconstruction, reconstruction
+from seedscope.auditing.records import Reconstruction, person_places, reconstruction
 from seedscope.auditing.released import certain_share
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
 from seedscope.auditing.sensitive import told
@@ -65,7 +65,9 @@ class Level:
     `trained_multiplicity`, of the people in `trained`: all that were trained on, where they were scored.
     `per_instance`, `privacy_loss` (the best possible attack on each) and `reconstruction` name their own people;
     `intrinsic_people` is about the people audited. `certain` is the share of test people whom a released model
-    could certify by itself, where it can.
+    could certify by itself, where it can. `owners` says whose each place on the person axis is, where people have
+    several rows and the data were given. `epsilon_last` is the ε of the last weights alone, where a smaller one is
+    proved.
     """
 
     label: str
@@ -93,6 +95,8 @@ class Level:
     audited_apart: bool = False
     intrinsic_people: PersonalPrivacy | None = None
     certain: Number | None = None
+    owners: np.ndarray | None = None
+    epsilon_last: Number | None = None
     arbitrary_together: Number | None = None
 
     @property
@@ -163,16 +167,6 @@ class Level:
             return None
         value = float(curve.epsilon(self.guarantee.delta))
         return Number(value, epsilon.kind, note=TIGHTER) if value < epsilon.value * (1 - 1e-9) else None
-
-    @cached_property
-    def epsilon_last(self) -> Number | None:
-        """The ε of the last weights alone, if no step before is ever seen; None where no smaller one is proved."""
-        last = self.ensemble.mechanism.last_iterate(self.ensemble.description.conditions)
-        epsilon = None if last is None else last.epsilon
-        claimed = self.claimed_epsilon
-        if epsilon is None or claimed is None or epsilon.value >= claimed:
-            return None
-        return replace(epsilon, note="; ".join(filter(None, [LAST, epsilon.note])))
 
     @property
     def _adds_noise_to_sums(self) -> bool:
@@ -265,6 +259,8 @@ def examine(
         reconstruction=_tried("reconstruction", left_out, lambda: reconstruction(base, data)),
         told=_told(base, data, sensitive, candidates, confidence, left_out),
         certain=None if data is None else certain_share(base, data, confidence),
+        owners=_owners(base, data),
+        epsilon_last=_epsilon_last(base, left_out),
         attack_relation=attacked.relation,
         left_out=tuple(left_out),
         stores=tuple(str(ensemble.path) for ensemble in ensembles if ensemble.path),
@@ -274,6 +270,28 @@ def examine(
         ),
         confidence=confidence,
     )
+
+
+def _owners(ensemble: Ensemble, data: Dataset | None) -> np.ndarray | None:
+    """Return whose each place on the person axis is; None where every row is a person, or nobody knows."""
+    if data is None or data.base.persons is None:
+        return None
+    size, places = ensemble.dataset.sizes["person"], person_places(data)
+    owners = np.arange(size)
+    owners[places] = size + data.base.persons
+    return owners
+
+
+def _epsilon_last(ensemble: Ensemble, left_out: list[LeftOut]) -> Number | None:
+    """Return the ε of the last weights alone, if no step before is ever seen; None where no smaller one is proved."""
+    last, every = ensemble.mechanism.last_iterate(ensemble.description.conditions), ensemble.guarantee.epsilon
+    if last is None or every is None:
+        return None
+    if last.epsilon is not None and last.epsilon.value < every.value:
+        return replace(last.epsilon, note="; ".join(filter(None, [LAST, last.epsilon.note])))
+    reason = last.reason if last.epsilon is None else "steps fade too slowly to hide more than that of all steps does."
+    left_out.append(LeftOut("ε of the last weights alone", reason))
+    return None
 
 
 def _told(

@@ -15,7 +15,7 @@ from seedscope.core import BASE, data_uri, last_step, varied_init
 from seedscope.datasets import Dataset, FittedScaling, image_shape
 from seedscope.storage import Ensemble
 
-SHOWN = 5  # of the most exposed, and of the least
+SHOWN = 4  # of the most exposed, and of the least
 CHANNELS = (1, 3)  # that a picture can have
 GUESSED = (
     "Each guess is made from one release by an attacker who knows all other records, every label and the training, and "
@@ -105,8 +105,8 @@ def _penalties(ensemble: Ensemble, data: Dataset) -> np.ndarray | float | None:
 def _unscaled(guesses: np.ndarray, scaled: np.ndarray, raw: np.ndarray, fitted: FittedScaling) -> np.ndarray:
     """Return guesses of scaled rows in the data's own units, the lengths of shortened rows being known."""
     before = replace(fitted, norm_bound=None).apply(raw)
-    lengths = [np.linalg.norm(rows, axis=1, keepdims=True) for rows in (before, scaled)]
-    longer = np.divide(*lengths, out=np.ones_like(lengths[0]), where=lengths[1] > 0)
+    long, short = (np.linalg.norm(rows, axis=1, keepdims=True) for rows in (before, scaled))
+    longer = np.divide(long, short, out=np.ones_like(long), where=short > 0)
     unscaled: np.ndarray = guesses * longer * fitted.deviation + fitted.mean
     return unscaled
 

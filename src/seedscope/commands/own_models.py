@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,8 +32,8 @@ READING = (
     "ignore", "features", "numeric", "category", "missing", "fill", "above", "separator", "decimal", "encoding", "sheet"
 )  # fmt: skip
 TAKEN = (
-    "data", "target", "group", "test", "id", "drop_missing", "models", "neighbours", "neighbour_models", "seed", "store",
-    "jobs", "cluster", "estimator", "resample", *READING, *REPORTING,
+    "data", "target", "group", "test", "id", "drop_missing", "models", "neighbours", "neighbour_models", "seed",
+    "store", "jobs", "cluster", "estimator", "resample", *READING, *REPORTING,
 )  # fmt: skip
 TAKEN_OF_SCORES = ("scores", *REPORTING)
 
@@ -46,12 +46,12 @@ def audit_estimator(
 ) -> Audit:  # fmt: skip
     """Return the audit of the user's own estimator, with progress."""
     from seedscope.commands.train import visibly  # start-up
-    from seedscope.integrations import audit_own, load_estimator, tells_of_everybody  # start-up
+    from seedscope.integrations import audit_own, estimator_settings, load_estimator, tells_of_everybody  # start-up
 
     refuse_others(context, TAKEN, "for Seedscope's own mechanisms; an estimator has its own settings and pipeline")
     model = load_estimator(estimator)
     table = _opened(data, target, group, test, id, drop_missing, seed)
-    place = store or Path("runs") / f"audit-{table.name}-{estimator.replace(':', '-')}"
+    place = store or Path("runs") / _named_by(estimator, [table, estimator_settings(model), resample, seed])
     wanted = {name: count if was_given(context, name) else FEWER[name] for name, count in counts.items()}
     from_trees = store is None and resample == "none" and tells_of_everybody(model, wanted["models"])
     kept = None if from_trees else place
@@ -63,6 +63,14 @@ def audit_estimator(
             command=said_command(),
         )  # fmt: skip
     return replace(found, configuration=as_toml(context, TAKEN, **wanted))
+
+
+def _named_by(estimator: str, trained: list[Any]) -> str:
+    """Return the name of a folder for models of an estimator, another one for other data or settings."""
+    import joblib
+
+    table = trained[0]
+    return f"audit-{table.name}-{estimator.replace(':', '-')}-{joblib.hash(trained)[:8]}"
 
 
 def _opened(

@@ -13,12 +13,15 @@ from seedscope.commands.terminal import say
 from seedscope.core import Number, SeedscopeError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from seedscope.analyses.per_instance import Decision, Divergence, PerInstancePrivacy
     from seedscope.storage import Ensemble
 
 
 UNSEEN = "requests were made without seeing the model"
 EARLIER_STILL_IN = "a later person's divergence is what it was with the earlier people still in the data"
+FEWER_ROWS = "rows are drawn a little more often the fewer there are; --public-size keeps their chance as it is"
 
 
 def unlearn(
@@ -73,15 +76,25 @@ def unlearn(
         )
     ensembles = [Ensemble.open(place) for place in (store, *later)]
     requests, runs = _requests(ensembles, person, orders_needed(order, len(person)))
-    assumed = [UNSEEN] if later or len(person) == 1 else [UNSEEN, EARLIER_STILL_IN]
     decisions = unlearning_decisions(requests, order, budget)
-    summary = summarise(decisions, order, budget, runs, ", and ".join(assumed))
+    summary = summarise(decisions, order, budget, runs, assumed(ensembles[0], len(person), bool(later)))
     if l2 is not None:
         summary["fine_tuning"] = _fine_tuning(ensembles[0], order, budget, l2, noise_scale, radius, row_norm)
     return options.print_json(summary) if as_json else print_decisions(summary)
 
 
-def _requests(ensembles: list[Ensemble], people: list[str], orders: Any) -> tuple[list[tuple[str, Divergence]], int]:
+def assumed(ensemble: Ensemble, requests: int, continued: bool) -> str:
+    """Return what decisions about requests rest on; `continued` where there are runs on what is left."""
+    if requests == 1:
+        return UNSEEN
+    fixed = ensemble.description.described_mechanism.get("public_size") is not None
+    more = [] if continued and fixed else [FEWER_ROWS if continued else EARLIER_STILL_IN]
+    return ", and ".join([UNSEEN, *more])
+
+
+def _requests(
+    ensembles: list[Ensemble], people: list[str], orders: np.ndarray
+) -> tuple[list[tuple[str, Divergence]], int]:
     """Return each person with their divergence, and from how many runs at least it is known.
 
     It is that of the ensemble on what was left before their request; of one ensemble for all where it is the only one.

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from filelock import FileLock, Timeout
 
@@ -82,6 +83,16 @@ def synchronise(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Return the plain files in a folder and below it, in order; what may not be read is an error, not left out."""
+
+    def refuse(error: OSError) -> NoReturn:
+        raise error
+
+    paths = (Path(place, name) for place, _, names in os.walk(folder, onerror=refuse) for name in names)
+    return sorted(path for path in paths if path.is_file())
 
 
 def require_open_files() -> None:

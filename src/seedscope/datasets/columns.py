@@ -36,10 +36,20 @@ _CAMEL_IDENTIFIER = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
 
 @dataclass(frozen=True)
 class Encoded:
-    """A column as features: their names and values [row, feature]."""
+    """A column as features: their names, what they are of each of its values [value, feature], and each row's value.
+
+    An empty cell, −1, has the last line.
+    """
 
     names: tuple[str, ...]
-    values: np.ndarray
+    lines: np.ndarray
+    codes: np.ndarray
+
+    @property
+    def values(self) -> np.ndarray:
+        """The features [row, feature]."""
+        values: np.ndarray = self.lines[self.codes]
+        return values
 
 
 @dataclass(frozen=True)
@@ -140,13 +150,11 @@ def features(column: Column) -> Encoded:
     """
     if not column.is_numeric:
         first = 1 if len(column.values) == 2 else 0
-        places = np.arange(first, len(column.values))
-        values = (column.codes[:, None] == places).astype(np.float64)
-        return Encoded(tuple(f"{column.name}={level}" for level in column.values[first:]), values)
-    numbers = column.values[column.codes]
-    if numbers.ndim == 1:
-        return Encoded((column.name,), numbers[:, None])
-    return Encoded((f"{column.name} (first)", f"{column.name} (second)"), numbers)
+        lines = np.eye(len(column.values) + 1, len(column.values))[:, first:]  # an empty cell has no level
+        return Encoded(tuple(f"{column.name}={level}" for level in column.values[first:]), lines, column.codes)
+    if column.values.ndim == 1:
+        return Encoded((column.name,), column.values[:, None], column.codes)
+    return Encoded((f"{column.name} (first)", f"{column.name} (second)"), column.values, column.codes)
 
 
 def unusable(column: Column) -> Problem | None:

@@ -23,7 +23,8 @@ from seedscope.datasets.unpacking import require_memory
 
 Range = tuple[float, float]
 CATEGORIES, COLUMNS, WRITING = "the category levels", "the columns left out", "the way numbers are written"
-COPIES = 3  # of the features in memory: as they are read, in parts, and scaled while models are trained
+COPIES = 2  # of the features in memory: as they are read, and scaled while models are trained
+ROWS_AT_ONCE = 1 << 12  # whose features fit the processor's cache
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class Encoding:
         return empty
 
 
-def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
-    """Return columns as features, as the dictionary says, or by what the rows have."""
+def encoded(columns: Sequence[Column], dictionary: Dictionary, rows: np.ndarray) -> Encoding:
+    """Return columns as features of these rows in their order, as the dictionary says, or by what the rows have."""
     require_memory(_size_in_words(columns), COPIES * 8 * _cells(columns, dictionary))
     parts = [_one(column, dictionary) for column in columns]
     lacking = [column.name for column, (_, ranges) in zip(columns, parts, strict=True) if ranges is None]
@@ -92,7 +93,14 @@ def encoded(columns: Sequence[Column], dictionary: Dictionary) -> Encoding:
     places = {column.name: range(ends[k], ends[k + 1]) for k, column in enumerate(columns)}
     levels = [column.name for column in columns if _has_levels(column) and column.name not in dictionary.bounds]
     categories = tuple(tuple(places[name]) for name in levels)
-    return Encoding(names, _side_by_side(parts), ranges, (CATEGORIES,) if words else (), places, categories)
+    return Encoding(
+        names,
+        _side_by_side([part for part, _ in parts], rows),
+        ranges,
+        (CATEGORIES,) if words else (),
+        places,
+        categories,
+    )
 
 
 def _cells(columns: Sequence[Column], dictionary: Dictionary) -> int:
@@ -107,14 +115,14 @@ def _size_in_words(columns: Sequence[Column]) -> str:
     return f"a table of {len(columns[0].codes) if columns else 0:,} rows and {len(columns)} columns to learn from"
 
 
-def _side_by_side(parts: list[tuple[Encoded, tuple[Range, ...] | None]]) -> np.ndarray:
-    """Return all features in one array; each column's own array is given up as soon as it was copied."""
-    rows, width, place = len(parts[0][0].values), sum(len(part.names) for part, _ in parts), 0
-    values = np.empty((rows, width))
-    while parts:
-        encoded_part, _ = parts.pop(0)
-        values[:, place : place + len(encoded_part.names)] = encoded_part.values
-        place += len(encoded_part.names)
+def _side_by_side(parts: Sequence[Encoded], rows: np.ndarray) -> np.ndarray:
+    """Return all features of these rows in one array [row, feature]."""
+    ends = np.cumsum([0, *(len(part.names) for part in parts)]).tolist()
+    values = np.empty((len(rows), ends[-1]))
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        block = slice(start, start + ROWS_AT_ONCE)
+        for place, part in enumerate(parts):
+            values[block, ends[place] : ends[place + 1]] = part.lines[part.codes[rows[block]]]
     return values
 
 
@@ -143,10 +151,10 @@ def _has_levels(column: Column) -> bool:
 
 def _declared(column: Column, levels: tuple[str, ...]) -> Encoded:
     """Return a 0/1 feature for each declared level (one for two), whatever levels the rows have."""
-    texts = np.array([*map(folded, column.levels.names), ""], dtype=object)[column.codes]
     kept = levels[1:] if len(levels) == 2 else levels
-    values = np.stack([texts == folded(level) for level in kept], axis=1).astype(np.float64)
-    return Encoded(tuple(f"{column.name}={level}" for level in kept), values)
+    texts = [*map(folded, column.levels.names), ""]  # the last for an empty cell
+    lines = np.array([[float(text == folded(level)) for level in kept] for text in texts])
+    return Encoded(tuple(f"{column.name}={level}" for level in kept), lines, column.codes)
 
 
 def read_dictionary(path: str | Path) -> Dictionary:

@@ -99,9 +99,10 @@ def identifiers(column: pd.Series) -> np.ndarray:
         return numbers
     codes, values = factorised(column)
     require_no_nul(values)
-    texts: np.ndarray = np.array(texts_of(values), dtype=np.str_)[codes]
+    different = texts_of(values)
+    texts: np.ndarray = np.array(different, dtype=np.str_)[codes]
     name = f"identifier column {shown(column.name)}"
-    if len(set(texts.tolist())) < len(texts):
+    if len(set(different)) < len(texts):
         ids, counts = np.unique(texts, return_counts=True)
         twice = ids[int(counts.argmax())]
         raise SeedscopeError(f"{name} must be unique, but {shown(twice)} is there more than once.")

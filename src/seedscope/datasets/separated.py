@@ -10,9 +10,12 @@ import csv
 import io
 import re
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from seedscope.core import SeedscopeError, require
 
@@ -27,8 +30,10 @@ _MARKS = {  # the longer mark first: UTF-32's begins like UTF-16's
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_BEGINNING = 1_000_000  # characters
+_BEGINNING = 1_000_000  # bytes, of which it is told how the text is laid out
+_ROWS_AT_ONCE = 1 << 18  # what lies between a text and its table takes much more memory than either
 _SAMPLE = 200  # lines from which the separator is told
+_DECLARED = re.compile(rb"\s*\"?sep=(.)\"?[ \t]*(\r\n|\n|\r)")  # by a first line
 
 
 @dataclass(frozen=True)
@@ -39,32 +44,39 @@ class Layout:
     skipped: int = 0
 
 
-def decoded(file: str, content: bytes, encoding: str | None = None) -> tuple[str, list[str]]:
-    """Return the text of a file, and a sentence where its encoding is not UTF-8.
+def as_utf_8(file: str, content: bytes, encoding: str | None = None) -> tuple[bytes, list[str]]:
+    """Return the text of a file as UTF-8, and a sentence where that is not its encoding.
 
-    >>> decoded("it", "größe".encode("latin-1"))
+    >>> content, said = as_utf_8("it", "größe".encode("latin-1"))
+    >>> content.decode(), said
     ('größe', ['The file is read as Windows-1252 (Latin-1) text: it is not UTF-8.'])
     """
     if encoding is not None:
-        return _decoded_as(file, content, encoding), [f"The file is read as {encoding} text, as asked."]
+        return _decoded_as(file, content, encoding).encode(), [f"The file is read as {encoding} text, as asked."]
     marked = next((name for mark, name in _MARKS.items() if content.startswith(mark)), None)
     marked = marked or _unmarked_utf_16(content)
     if marked:
         said = [f"The file is read as {marked.upper()} text."] if marked != "utf-8-sig" else []
-        return _decoded_as(file, content, marked), said
+        return _decoded_as(file, content, marked).encode(), said
     require(b"\0" not in content, f"{file} is a binary file, not a table.")
     try:
-        return content.decode("utf-8"), []
+        content.decode("utf-8")
+        return content, []
     except UnicodeDecodeError:
-        return _western(content), ["The file is read as Windows-1252 (Latin-1) text: it is not UTF-8."]
+        return _western(content).encode(), ["The file is read as Windows-1252 (Latin-1) text: it is not UTF-8."]
 
 
-def parsed(file: str, text: str, separator: str | None = None) -> tuple[pd.DataFrame, list[str]]:
-    """Return the table of a text, every cell a text, and sentences about how it is laid out."""
-    text, separator = _declared(text, separator)
-    require(text.strip() != "", f"{file} is empty.")
-    layout = _layout(text, separator)
-    frame = _frame(file, text, layout)
+def parsed(file: str, content: bytes, separator: str | None = None) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table of a text in UTF-8, and sentences about how it is laid out.
+
+    Every cell is a text; each column is categorical, so that equal cells are one text in memory.
+    """
+    declared = _DECLARED.match(content)
+    if declared is not None:
+        content, separator = content[declared.end() :], separator or declared[1].decode()
+    require(content[:_BEGINNING].strip() or content.strip(), f"{file} is empty.")
+    layout = _layout(content[:_BEGINNING].decode("utf-8", "ignore"), len(content) <= _BEGINNING, separator)
+    frame = _frame(file, content, layout)
     said = [f"Cells are separated by {SEPARATORS.get(layout.separator, repr(layout.separator))}."]
     above = (
         f"The first {layout.skipped} lines are above the header"
@@ -74,34 +86,29 @@ def parsed(file: str, text: str, separator: str | None = None) -> tuple[pd.DataF
     return frame, (said if layout.separator != "," else []) + ([f"{above} and were skipped."] if layout.skipped else [])
 
 
-def _declared(text: str, separator: str | None) -> tuple[str, str | None]:
-    """Return the text without a first line such as `sep=;`, and the separator that it declares."""
-    line = re.match(r"\s*\"?sep=(.)\"?[ \t]*(\r\n|\n|\r)", text)
-    return (text, separator) if line is None else (text[line.end() :], separator or line[1])
-
-
-def _layout(text: str, separator: str | None) -> Layout:
-    """Return the separator that splits most lines alike, and the lines above the header."""
-    lines = _first_lines(text)[:_SAMPLE] if '"' not in text[:100_000] else None
-    tries = [_tried(text, lines, one) for one in ([separator] if separator else SEPARATORS)]
+def _layout(text: str, whole: bool, separator: str | None) -> Layout:
+    """Return the separator that splits most lines of a text's beginning alike, and the lines above the header."""
+    lines = _first_lines(text, whole)
+    sample = lines[:_SAMPLE] if '"' not in text[:100_000] else None
+    tries = [_tried(text, lines, sample, one) for one in ([separator] if separator else SEPARATORS)]
     # A header is split by the separator and not by decimal commas, for which it would be a line above the table.
     return max(tries, key=lambda one: (one[0], -one[2].skipped, one[1]))[2]
 
 
-def _first_lines(text: str) -> list[str]:
-    """Return the lines of a text, of a long one only the first; each is whole."""
-    lines = text[:_BEGINNING].splitlines()
-    return text.splitlines() if len(text) <= _BEGINNING or len(lines) <= _SAMPLE else lines[:-1]
+def _first_lines(text: str, whole: bool) -> list[str]:
+    """Return the lines of a text's beginning; the last one is left out where it may be cut off."""
+    lines = text.splitlines()
+    return lines if whole or len(lines) == 1 else lines[:-1]
 
 
-def _tried(text: str, lines: list[str] | None, separator: str) -> tuple[float, int, Layout]:
+def _tried(text: str, lines: list[str], sample: list[str] | None, separator: str) -> tuple[float, int, Layout]:
     """Return which share of lines a separator splits alike, into how many cells, and the layout that follows."""
-    rows = _sample(text, lines, separator)
+    rows = _sample(text, sample, separator)
     widths = [len(row) for row in rows]
     usual = max(set(widths), key=lambda width: (widths.count(width), width)) if widths else 1
     first = next((place for place, row in enumerate(rows) if sum(cell.strip() != "" for cell in row) > 1), 0)
     alike = sum(width == usual for width in widths[first:]) / max(1, len(widths) - first)
-    return (alike if usual > 1 else 0.0), usual, Layout(separator, _lines_above(text, first) if usual > 1 else 0)
+    return (alike if usual > 1 else 0.0), usual, Layout(separator, _lines_above(lines, first) if usual > 1 else 0)
 
 
 def _sample(text: str, lines: list[str] | None, separator: str) -> list[list[str]]:
@@ -114,17 +121,17 @@ def _sample(text: str, lines: list[str] | None, separator: str) -> list[list[str
     return [row for row in rows if any(cell.strip() for cell in row)]
 
 
-def _lines_above(text: str, rows: int) -> int:
-    """Return how many lines of the text the first rows, this many, that are not blank take."""
+def _lines_above(lines: list[str], rows: int) -> int:
+    """Return how many lines the first rows, this many, that are not blank take."""
     seen = 0
-    for place, line in enumerate(_first_lines(text)):
+    for place, line in enumerate(lines):
         if seen == rows:
             return place
         seen += bool(line.strip(' \t,;|"'))
     return 0
 
 
-def _frame(file: str, text: str, layout: Layout) -> pd.DataFrame:
+def _frame(file: str, content: bytes, layout: Layout) -> pd.DataFrame:
     """Return what pandas reads, all cells as texts, its complaints turned into sentences."""
     import pandas as pd
 
@@ -132,20 +139,59 @@ def _frame(file: str, text: str, layout: Layout) -> pd.DataFrame:
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            whole = pd.read_csv(
-                io.StringIO(text), header=None, index_col=False, skipinitialspace=True, dtype=str, sep=layout.separator,
-                skiprows=layout.skipped, keep_default_na=False, na_filter=False, engine="c", low_memory=True,
+            pieces = pd.read_csv(
+                io.BytesIO(content), encoding="utf-8", header=None, index_col=False, skipinitialspace=True,
+                dtype=object, sep=layout.separator, skiprows=layout.skipped, keep_default_na=False, na_filter=False,
+                engine="c", low_memory=False, chunksize=_ROWS_AT_ONCE,
             )  # fmt: skip
+            return _together(pieces)
         except pd.errors.ParserWarning:
             raise SeedscopeError(too_long) from None
         except pd.errors.EmptyDataError:
             raise SeedscopeError(f"{file} is empty.") from None
         except (pd.errors.ParserError, ValueError) as error:
             raise SeedscopeError(f"{file} is not a table: {_complaint(error, layout.skipped)}.") from None
-    names = [str(name).strip() for name in whole.iloc[0]]
-    frame = whole.iloc[1:].reset_index(drop=True)
+
+
+def _together(pieces: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Return one table of a text's pieces, whose first row has the names."""
+    import pandas as pd
+
+    names: list[str] = []
+    columns: list[_Cells] = []
+    for piece in pieces:
+        if not columns:
+            names = [str(name).strip() for name in piece.iloc[0]]
+            columns = [_Cells() for _ in names]
+            piece = piece.iloc[1:]
+        for place, cells in enumerate(columns):
+            cells.add(piece.iloc[:, place].to_numpy())
+    frame = pd.concat([cells.column() for cells in columns], axis=1)
     frame.columns = pd.Index(names)
     return frame
+
+
+@dataclass
+class _Cells:
+    """A column that is put together: each different text once, and each row's place among them."""
+
+    places: dict[str, int] = field(default_factory=dict)
+    codes: list[np.ndarray] = field(default_factory=list)
+
+    def add(self, cells: np.ndarray) -> None:
+        """Add a piece's cells."""
+        import pandas as pd
+
+        codes, texts = pd.factorize(cells)
+        place = [self.places.setdefault(text, len(self.places)) for text in texts.tolist()]
+        self.codes.append(np.array([*place, -1], np.int32)[codes])
+
+    def column(self) -> pd.Series:
+        """Return the whole column."""
+        import pandas as pd
+
+        texts = pd.Index(list(self.places), dtype=object)
+        return pd.Series(pd.Categorical.from_codes(np.concatenate(self.codes), texts))
 
 
 def _complaint(error: Exception, skipped: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from seedscope.core import SeedscopeError, in_bytes, require, unknown_name
 from seedscope.datasets.columns import Column, shown
-from seedscope.datasets.separated import decoded, parsed
+from seedscope.datasets.separated import as_utf_8, parsed
 from seedscope.datasets.understanding import empty_cells, understand
 from seedscope.datasets.unpacking import ZIP, most_bytes, require_memory, unpacked
 
@@ -85,7 +85,8 @@ def typed(cells: pd.Series, read: Column, words: Sequence[str] = ()) -> pd.Serie
         return pd.Series(numbers.astype(np.int64) if whole else numbers, index=cells.index)
     if read.kind == "true/false" and not read.missing:
         return pd.Series(read.values[read.codes] == 1, index=cells.index)
-    return cells.mask(without_value(cells, read, words), None)
+    texts = cells.astype(str) if cells.dtype == "category" else cells
+    return texts.mask(without_value(cells, read, words), None)
 
 
 def without_value(cells: pd.Series, read: Column, words: Sequence[str] = ()) -> np.ndarray:
@@ -104,8 +105,8 @@ def _table(file: str, content: bytes, options: FileOptions) -> tuple[pd.DataFram
         require(not content.startswith(start), f"{file} is {kind}, not a table; save it as CSV.")
     require(options.sheet is None, f"{file} is not a spreadsheet, so that it has no sheets.", argument="sheet")
     require_memory(file, CELLS_OF_TEXT * len(content))
-    text, said = decoded(file, content, options.encoding)
-    frame, more = parsed(file, text, options.separator)
+    content, said = as_utf_8(file, content, options.encoding)
+    frame, more = parsed(file, content, options.separator)
     return frame, said + more
 
 

@@ -194,19 +194,23 @@ class TableSteps:
     def _assembled(self, classes: columns.Levels, name: str, source: str, read: tuple[str, ...]) -> Dataset:
         """Return the data set of a table without problems."""
         choices, rows = self.choices, self.kept_rows
-        features = self._filled(classes)
-        encoding = encoded([features[learned] for learned in self.learned], choices.dictionary)
         ids = rows if choices.id is None else roles.identifiers(self.frame[choices.id].iloc[rows])
         groups = {group: roles.group(self.used[group]) for group in choices.groups}
+        train, test = self._parts(classes)
+        order = np.concatenate([train, test])  # so that the parts are views of one array of features
+        features = self._filled(classes)
+        encoding = encoded([features[learned] for learned in self.learned], choices.dictionary, order)
         empty = {feature: self.used[feature] for feature in self.learned if self.used[feature].missing}
         rule = rule_on_features(choices.impute, encoding, bool(empty))
-        holes = encoding.holes(empty.values()) if rule is not None and empty else None
-        whole = Part(encoding.values, classes.codes.astype(np.int64), ids, rows, groups, self._persons, holes)
-        marks = self._marks
-        train, test = _parts(whole, classes.names, marks, choices.seed)
+        holes = encoding.holes(column.take(order) for column in empty.values()) if rule is not None and empty else None
+        persons = None if self._persons is None else self._persons[order]
+        groups = {group: levels[order] for group, levels in groups.items()}
+        labels = classes.codes[order].astype(np.int64)
+        whole = Part(encoding.values, labels, ids[order], rows[order], groups, persons, holes)
         data = Dataset(
-            name, whole.take(train), whole.take(test), encoding.names, classes.names, source, ranges=encoding.ranges,
-            learned=(*encoding.learned, *self._told_by_rows()), drawn_test=marks is None, imputation=rule,
+            name, whole.take(slice(len(train))), whole.take(slice(len(train), None)), encoding.names, classes.names,
+            source, ranges=encoding.ranges, learned=(*encoding.learned, *self._told_by_rows()),
+            drawn_test=choices.test is None, imputation=rule,
         )  # fmt: skip
         data = with_typical_values(with_persons(data, choices.rows_per_person))
         known = choices.dictionary
@@ -222,24 +226,27 @@ class TableSteps:
 
     def _filled(self, classes: columns.Levels) -> dict[str, Column]:
         """Return the columns that are used; where a rule imputes, without empty cells, by the training rows alone."""
-        rule, rows = self.choices.impute, np.arange(len(self.kept_rows))
+        rule = self.choices.impute
         if rule is None:
             return self.used
-        blank = Part(np.zeros((len(rows), 0)), classes.codes.astype(np.int64), rows, rows, {}, self._persons)
-        training, _ = _parts(blank, classes.names, self._marks, self.choices.seed)
+        training, _ = self._parts(classes)
         bounds = self.choices.dictionary.bounds
         return self.used | {name: imputed(self.used[name], rule, bounds, training) for name in self.learned}
+
+    def _parts(self, classes: columns.Levels) -> tuple[np.ndarray, np.ndarray]:
+        """Return which of the kept rows train and which test: as the test column marks them, or a stratified draw."""
+        labels, seed = classes.codes.astype(np.int64), self.choices.seed
+        if self.choices.test is not None:
+            return _marked(labels, classes.names, roles.marked_as_test(self.used[self.choices.test]))
+        if self._persons is not None:
+            return split_by_person(labels, self._persons, seed)
+        return stratified_split(labels, seed)
 
     @property
     def _persons(self) -> np.ndarray | None:
         """Whose the kept rows are; None where every row is a person."""
         person = self.choices.person
         return None if person is None else roles.persons(self.frame[person].iloc[self.kept_rows])
-
-    @property
-    def _marks(self) -> np.ndarray | None:
-        """Which of the kept rows are marked as test rows; None where nothing marks them."""
-        return None if self.choices.test is None else roles.marked_as_test(self.used[self.choices.test])
 
     def _told_by_rows(self) -> tuple[str, ...]:
         """Return what else of the reading depends on the rows: columns left out, and how declared numbers are written.
@@ -328,13 +335,8 @@ def _noted(problems: list[Problem], attempt: Callable[[], Found]) -> Found | Non
         return None
 
 
-def _parts(whole: Part, classes: tuple[str, ...], marks: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training and test rows: as the test column marks them, or a stratified draw."""
-    if marks is None:
-        if whole.persons is not None:
-            return split_by_person(whole.labels, whole.persons, seed)
-        return stratified_split(whole.labels, seed)
-    labels = whole.labels
+def _marked(labels: np.ndarray, classes: tuple[str, ...], marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows that are not marked and those that are; raise where a class is among the latter only."""
     absent = np.setdiff1d(np.arange(len(classes)), labels[~marks])
     require(
         len(absent) == 0,

@@ -138,8 +138,8 @@ def from_frame(
     """Return a pandas data frame as a data set; the arguments and rules are those of `read_table`."""
     require(decimal in (None, ".", ","), f"decimal must be '.' or ',', got {decimal!r}.", argument="decimal")
     choices = Choices(
-        target, names_of(groups), test, id, drop_missing, seed, groups_as_features, names_of(ignore), names_of(features),
-        names_of(numeric), names_of(category), names_of(missing), fill or {}, above, decimal,
+        target, names_of(groups), test, id, drop_missing, seed, groups_as_features, names_of(ignore),
+        names_of(features), names_of(numeric), names_of(category), names_of(missing), fill or {}, above, decimal,
         Dictionary(bounds or {}, {name: tuple(words) for name, words in (levels or {}).items()}), person,
         rows_per_person, impute,
     )  # fmt: skip

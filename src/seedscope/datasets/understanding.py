@@ -104,7 +104,9 @@ def _typed_as_empty(values: np.ndarray, words: Sequence[str]) -> np.ndarray:
     """Return which cells that are typed as numbers were given as words for a missing value."""
     given = {word.strip() for word in words}
     numbers = (isinstance(one, int | float | np.number) and not isinstance(one, bool) for one in values)
-    found = [bool(given) and number and number_name(one) in given for number, one in zip(numbers, values, strict=True)]
+    if not given:
+        return np.zeros(len(values), bool)
+    found = [number and number_name(one) in given for number, one in zip(numbers, values, strict=True)]
     return np.array(found, bool)
 
 
@@ -116,13 +118,24 @@ def factorised(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     if is_complex_dtype(column.dtype):
         raise _unknown_type(column)
     try:
-        codes, uniques = pd.factorize(column.astype(object) if column.dtype == "category" else column)
+        codes, uniques = _categories(column) if column.dtype == "category" else pd.factorize(column)
     except TypeError:
         raise _unknown_type(column) from None
     values = np.asarray(uniques, dtype=object)
     if not all(issubclass(kind, _known_types()) for kind in set(map(type, values.tolist()))):
         raise _unknown_type(column)
     return codes, values
+
+
+def _categories(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Return a categorical column's places and categories, without those that no row has."""
+    codes, values = column.cat.codes.to_numpy(), column.cat.categories.to_numpy(dtype=object)
+    used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(values)))
+    if len(used) == len(values):
+        return codes, values
+    place = np.full(len(values) + 1, -1, np.int32)
+    place[used] = np.arange(len(used))
+    return place[codes], values[used]
 
 
 def _known_types() -> tuple[type, ...]:
@@ -250,7 +263,7 @@ def _numeric(name: str, kind: str, codes: np.ndarray, values: np.ndarray) -> Col
     """Return a column of numbers, its values distinct and ascending."""
     known = ~np.isnan(values)
     distinct, order = np.unique(values[known], return_inverse=True)
-    place = np.full(len(values) + 1, -1)
+    place = np.full(len(values) + 1, -1, np.int32)
     place[np.flatnonzero(known)] = order
     return Column(name, kind, place[codes], distinct)
 
@@ -278,7 +291,7 @@ def _words(name: str, kind: str, codes: np.ndarray, texts: list[str]) -> Column:
     chosen = cells.spellings(dict(zip(texts, counts.tolist(), strict=True)))
     distinct = sorted(set(chosen.values()))
     place = {text: index for index, text in enumerate(distinct)}
-    mapped = np.array([*(place[chosen[text]] for text in texts), -1])[codes]
+    mapped = np.array([*(place[chosen[text]] for text in texts), -1], np.int32)[codes]
     return Column(name, kind, mapped, np.array(distinct, dtype=np.str_), cells.merged(chosen))
 
 

@@ -1,4 +1,5 @@
 from . import torch as torch
+from .describing import estimator_settings as estimator_settings
 from .forests import tells_of_everybody as tells_of_everybody
 from .front import audit as audit
 from .loading import load_estimator as load_estimator

@@ -47,8 +47,8 @@ def tried(training: OwnTraining, data: OwnData, label: str, root_seed: int) -> T
 def _compared(model: Callable[[int], np.ndarray]) -> tuple[float, bool]:
     """Return the seconds of the quickest model (the first one also loads libraries), and whether seeds differ.
 
-    A seed that fails is passed over: the grid names it and keeps the others. Where the first ones all fail, nothing will
-    do.
+    A seed that fails is passed over: the grid names it and keeps the others. Where the first ones all fail, the error
+    is raised.
     """
     first, quickest, failures = None, np.inf, 0
     for seed in range(TRIES):

@@ -3,7 +3,7 @@
     relation, sampling              the neighbour relation of its guarantee; how batches are drawn, None for minimisers
     check(conditions)               raises where it cannot train on such data or with such a model
     guarantee(conditions)           a proved (ε, δ), or the reason why there is none
-    last_iterate(conditions)        the (ε, δ) of the last weights alone, None where there are no steps or no proof
+    last_iterate(conditions)        the (ε, δ) of the last weights alone, None where they are not another question
     trade_off(conditions)           what any membership attack can achieve at most, None where nothing is proved
     order_two(conditions)           the replace-one order-2 divergence that bounds reconstruction
     repeated, shared (times, …)     the (ε, δ) of several models, and the mechanism of which several cost what one did
@@ -136,7 +136,7 @@ class Mechanism(Described, ABC):
         """Return the proved (ε, δ) under the mechanism's relation, or the reason why there is none."""
 
     def last_iterate(self, conditions: Conditions) -> Guarantee | None:
-        """Return what is proved if only the last weights are ever seen, no step before; None where nothing more is."""
+        """Return what is proved if only the last weights are ever seen, no step before; None where nobody asks."""
         return None
 
     @abstractmethod

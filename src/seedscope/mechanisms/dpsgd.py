@@ -19,9 +19,18 @@ from seedscope.accounting import (
     last_iterate_epsilon,
     personal_budget,
     reconstruction_success_upper,
+    smallest_noise,
     trade_off,
 )
-from seedscope.core import DELTA, Relation, SeedscopeError, require, require_count, require_probability
+from seedscope.core import (
+    DELTA,
+    Relation,
+    SeedscopeError,
+    require,
+    require_count,
+    require_positive,
+    require_probability,
+)
 from seedscope.mechanisms.base import Load, Recordable, require_not_negative
 from seedscope.mechanisms.guarantees import SIZE_SEEN, Conditions, Guarantee
 from seedscope.mechanisms.released import NoisySums
@@ -48,6 +57,7 @@ if TYPE_CHECKING:
 LARGEST_BATCH, FEWEST_STEPS, MOST_STEPS = 1024, 50, 500
 LOGIT, CLIP, STEP = 5.0, 0.35, 8.0  # how far noise may move a logit; C over R; the step size times R² at most
 SIZE_SHOWS = 100  # times steps × features above the rows squared: one row more or less then moves weights visibly
+NEARLY = 0.9  # of the longest step that contracts
 MOST_ROWS = 8  # of a person whose privacy losses are recorded: all 2^8 subsets are looked at in every step
 NORMS_SPEED = 1e10  # floating-point operations per second of one core with per-example gradients, from the benchmarks
 
@@ -160,6 +170,35 @@ class DPSGD(StepMechanism):
             delta=delta, examples=conditions.examples, advantage=risk.advantage,
             true_positive_rate=risk.true_positive_rate, false_positive_rate=risk.false_positive_rate, **rule,
         )  # fmt: skip
+
+    @classmethod
+    def for_last_weights(
+        cls, conditions: Conditions, epsilon: float, delta: float = DELTA, *, l2: float = 0.01, steps: int = 100
+    ) -> DPSGD:
+        """Return steps on all rows with the least noise that makes the last weights alone (ε, δ)-private.
+
+        Nobody may ever see a step before: what `guarantee` says, of all steps, is a larger ε. Steps are nine tenths as
+        long as the longest that bring models nearer to each other.
+
+        >>> setting = Conditions(500, 2**0.5, width=31)
+        >>> found = DPSGD.for_last_weights(setting, 1.0, 1e-5)
+        >>> [round(float(one(setting).epsilon), 2) for one in (found.guarantee, found.last_iterate)]
+        [1.54, 1.0]
+        """
+        require_positive("epsilon", epsilon)
+        R = conditions.norm_bound
+        require_positive("l2", l2)
+        require(R is not None, "steps that contract need rows with a public norm bound; train with Standardised().")
+        rate = NEARLY * 2 / (float(R or 0) ** 2 / 4 + 2 * l2)
+        whole = cls(rate, conditions.examples, steps, clipping_norm=CLIP * float(R or 0), delta=delta, l2=l2)
+        reason = whole._not_contracting(conditions)
+        require(not reason, f"for_last_weights has nothing to aim at: {reason}")
+        contraction = whole.contraction(conditions)
+
+        def private(noise: float) -> bool:
+            return last_iterate_epsilon(noise, 1.0, steps, contraction, delta) <= epsilon
+
+        return replace(whole, noise_multiplier=smallest_noise(private, f"epsilon={epsilon:g} at delta={delta:g}"))
 
     def check(self, conditions: Conditions) -> None:
         """Raise where a batch is larger than the data, unless that is nobody's business, or noise is all there is."""
@@ -288,14 +327,18 @@ class DPSGD(StepMechanism):
         """Whether the number of rows decides the rate, and with the noise ε."""
         return self.public_size is None
 
-    def last_iterate(self, conditions: Conditions) -> Guarantee:
+    def last_iterate(self, conditions: Conditions) -> Guarantee | None:
         """Return the (ε, δ) of the last weights alone, if no step before them is ever seen (docs/mechanisms.md).
+
+        None without `l2`: nothing fades then. With it, steps that do not contract have a reason in the place of an ε.
 
         >>> mechanism = DPSGD(1.0, 400, 2000, noise_multiplier=16.0, clipping_norm=0.5, delta=1e-5, l2=0.05)
         >>> setting = Conditions(400, 2**0.5, width=31)
         >>> [round(float(one(setting).epsilon), 2) for one in (mechanism.guarantee, mechanism.last_iterate)]
         [16.27, 1.51]
         """
+        if self.l2 == 0:
+            return None
         reason = self._unproved() or self._not_contracting(conditions)
         if reason:
             return Guarantee.none(self.relation, self.delta, reason)
@@ -417,8 +460,8 @@ class DPSGD(StepMechanism):
     def _not_contracting(self, conditions: Conditions) -> str:
         """Return why nothing more is proved of the last weights than of all, empty where it is."""
         plain = self.momentum is None and isinstance(self.learning_rate, float) and not self.clipping.smooth
-        if self.l2 == 0 or not plain:
-            return "the last weights alone have a proof for plain steps at one rate, flatly clipped, with an l2."
+        if not plain:
+            return "the last weights alone have a proof for plain steps at one rate, flatly clipped."
         if self.limits_people or self.public_size is not None:
             return "the last weights alone have no proof with a personal budget or a public size."
         if not conditions.convex or conditions.classes != 2 or conditions.norm_bound is None:

@@ -36,6 +36,7 @@ from seedscope.core import (
     DamageError,
     SeedscopeError,
     disk_error,
+    files_below,
     in_bytes,
     printable,
     read_error,
@@ -151,7 +152,7 @@ def _inside(place: Path) -> Iterator[str]:
     """Yield the names of a store's own files, in order."""
     yield from [name for name in (PLAN, LAYOUT, LOOKS) if (place / name).is_file()]
     for folder in (MARKERS, RECORDS):
-        paths = (path for path in (place / folder).rglob("*") if path.is_file() and not path.name.startswith("."))
+        paths = (path for path in files_below(place / folder) if not path.name.startswith("."))
         yield from sorted(path.relative_to(place).as_posix() for path in paths)
 
 

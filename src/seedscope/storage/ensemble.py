@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -240,17 +241,26 @@ def note_looks(place: Path, latest: int) -> None:
     The first such number stays: the exact interval may be used at one number only.
     """
     if not (place / LOOKS).exists():
-        write_durably(place / LOOKS, json.dumps({"latest": latest}))
+        write_durably(place / LOOKS, json.dumps({"latest": latest, "checksum": _looks_checksum(latest)}))
+
+
+def _looks_checksum(latest: int) -> int:
+    """Return the checksum of what a store says about looking: a flipped bit there would be another interval."""
+    return zlib.crc32(f"latest {latest}".encode())
 
 
 def _looks(place: Path) -> dict[str, int]:
     """Return what a store says about looking, empty where the number of its models was fixed."""
     try:
-        return {"latest": int(read_json(place / LOOKS)["latest"])}
+        said = read_json(place / LOOKS)
+        latest = int(said["latest"])
+        if said.get("checksum", _looks_checksum(latest)) != _looks_checksum(latest):  # older stores have none
+            raise ValueError
+        return {"latest": latest}
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamageError(f"cannot read {place / LOOKS} ({type(error).__name__}); delete it to start anew.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamageError(f"{place / LOOKS} is damaged; take it from a copy, or train into a new store.") from error
 
 
 def _description(dataset: xarray.Dataset) -> Description:

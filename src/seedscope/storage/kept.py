@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from seedscope.core import SeedscopeError, require
+from seedscope.core import DiskError, SeedscopeError, read_error, require
 from seedscope.storage.chunk_files import MARKERS, RECORDS
 from seedscope.storage.folder import LOCK
 from seedscope.storage.metadata import read_json
@@ -32,23 +32,29 @@ class Kept:
 
 def kept_stores(folder: str | Path) -> list[Kept]:
     """Return the stores in a folder and below it, the youngest first; what is not a store is passed over."""
-    stores = [_facts(path) for path in _stores(Path(folder))]
+    try:
+        stores = [_facts(path) for path in _stores(Path(folder))]
+    except OSError as error:
+        raise read_error(error, Path(folder)) from error
     return sorted(stores, key=lambda store: (store.seconds_since_change, str(store.path)))
 
 
 def remove_store(path: str | Path) -> None:
     """Delete a store and folders above it that are empty then; raise if it is none, or if a run is writing to it."""
     place = Path(path)
-    require(_is_store(place), f"{place} is not a store of Seedscope; nothing was removed.")
     try:
+        require(_is_store(place), f"{place} is not a store of Seedscope; nothing was removed.")
         with FileLock(place / LOCK, timeout=0):
             shutil.rmtree(place / RECORDS)  # first: without its records a folder is no store any more
-    except Timeout:
+        shutil.rmtree(place)
+        for above in list(place.parents)[:2]:
+            if above.is_dir() and above != Path() and not any(above.iterdir()):
+                above.rmdir()
+    except Timeout:  # which is an OSError too
         raise SeedscopeError(f"a run is writing to {place}; stop it first.") from None
-    shutil.rmtree(place)
-    for above in list(place.parents)[:2]:
-        if above.is_dir() and above != Path() and not any(above.iterdir()):
-            above.rmdir()
+    except OSError as error:
+        left = f"{place} could not be removed whole: {error.strerror or error}; remove what is left of it by hand."
+        raise DiskError(left) from error
 
 
 def _stores(folder: Path) -> Iterator[Path]:

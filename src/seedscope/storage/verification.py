@@ -136,7 +136,7 @@ def _markers(files: ChunkFiles) -> tuple[dict[Chunk, Marker], Finding]:
 def _marked(files: ChunkFiles) -> Iterator[Chunk]:
     """Yield the chunks that have a marker's file."""
     place = files.path / MARKERS
-    for file in sorted(place.glob("*.json")) if place.is_dir() else ():
+    for file in sorted(file for file in place.iterdir() if file.suffix == ".json") if place.is_dir() else ():
         seed, dash, neighbour = file.stem.partition("-")
         if dash and seed.isdecimal() and neighbour.isdecimal():
             yield Chunk(int(seed), int(neighbour))

@@ -132,15 +132,15 @@ class TiltedMinimiser(Release):
     ) -> np.ndarray:
         """Return the ratios [model, row] at minimisers [model, weight], without the row or all rows of its owner."""
         penalties = problem.examples * self.penalties(problem.rows.shape[1])
-        given = (penalties, weights, self.tilt.law, self.tilt.scale, spare)
+        law, scale, rows = self.tilt.law, self.tilt.scale, problem.rows
         if isinstance(problem, LogisticProblem):
-            rows, labels = problem.rows, problem.labels
-            alone = owners is None
-            return tilted_log_ratios(rows, labels, *given) if alone else person_log_ratios(rows, labels, *given, owners)
-        of_classes = (problem.rows, problem.targets.argmax(1), problem.classes)
+            if owners is None:
+                return tilted_log_ratios(rows, problem.labels, penalties, weights, law, scale, spare)
+            return person_log_ratios(rows, problem.labels, penalties, weights, law, scale, spare, owners)
+        labels, classes = problem.targets.argmax(1), problem.classes
         if owners is None:
-            return softmax_log_ratios(*of_classes, *given)
-        return softmax_person_log_ratios(*of_classes, *given, owners)
+            return softmax_log_ratios(rows, labels, classes, penalties, weights, law, scale, spare)
+        return softmax_person_log_ratios(rows, labels, classes, penalties, weights, law, scale, spare, owners)
 
 
 def _solved(solution: Solution, residual: float) -> Solution:

@@ -43,10 +43,12 @@ def test_all_at_once_is_wider_than_alone_and_holds_everybody() -> None:
     assert np.all((found.advantage_lower <= truth) & (truth <= found.advantage_upper))
     np.testing.assert_allclose(found.mu.value, MUS, atol=0.1)
     truths = MUS, gaussian_delta(MUS, 1.0, 0.5), norm.cdf(norm.ppf(0.1) + MUS), gaussian_epsilon(MUS, 1.0, 0.05)
-    both = [(found.mu, found.mu_alone())]
-    both += [tuple(found.delta(0.5, together=one) for one in (True, False))]
-    both += [tuple(found.true_positive_rate(0.1, together=one) for one in (True, False))]
-    both += [tuple(found.epsilon(0.05, together=one) for one in (True, False))]
+    both = [
+        (found.mu, found.mu_alone()),
+        (found.delta(0.5, together=True), found.delta(0.5)),
+        (found.true_positive_rate(0.1, together=True), found.true_positive_rate(0.1)),
+        (found.epsilon(0.05, together=True), found.epsilon(0.05)),
+    ]
     for (at_once, each), known in zip(both, truths, strict=True):
         assert np.all((at_once.lower <= known + 1e-9) & (known <= at_once.upper + 1e-9))
         wider = (at_once.upper - at_once.lower) - (each.upper - each.lower)

@@ -123,7 +123,7 @@ def test_labels_beyond_the_classes_are_refused() -> None:
 OWNERS = np.repeat([7, 3, 9, 1, 5, 2], 5)[np.random.default_rng(3).permutation(PEOPLE)]
 
 
-def without_person(owner: int, replaced: bool) -> tuple[np.ndarray, np.ndarray]:
+def without_person(owner: Any, replaced: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the data without all rows of a person, as many copies of the spare row in their place."""
     rows, labels = ROWS[owner != OWNERS], LABELS[owner != OWNERS]
     if not replaced:
@@ -137,8 +137,8 @@ def without_person(owner: int, replaced: bool) -> tuple[np.ndarray, np.ndarray]:
 def test_losses_of_people_with_several_rows_are_those_written_out(law: Any, replaced: bool) -> None:
     free = np.random.default_rng(8).normal(size=(2, (CLASSES - 1) * WIDTH))
     weights = np.einsum("ka,maj->mkj", BASIS, free.reshape(2, CLASSES - 1, WIDTH)).reshape(2, -1)
-    given: Any = (np.full(WIDTH, 0.4), weights, law, 1.5, SPARE if replaced else None)
-    found = softmax_person_log_ratios(ROWS, LABELS, CLASSES, *given, OWNERS)
+    spare, l2 = SPARE if replaced else None, np.full(WIDTH, 0.4)
+    found = softmax_person_log_ratios(ROWS, LABELS, CLASSES, l2, weights, law, 1.5, spare, OWNERS)
     for owner in np.unique(OWNERS):
         rows, labels = without_person(owner, replaced)
         exact = [
@@ -151,9 +151,10 @@ def test_losses_of_people_with_several_rows_are_those_written_out(law: Any, repl
 def test_a_person_of_one_row_of_several_classes_has_the_loss_of_the_row() -> None:
     free = np.random.default_rng(9).normal(size=(2, CLASSES - 1, WIDTH))
     weights = np.einsum("ka,maj->mkj", BASIS, free).reshape(2, -1)
-    given: Any = (ROWS, LABELS, CLASSES, np.full(WIDTH, 0.4), weights, "gamma", 1.5, SPARE)
-    alone = softmax_person_log_ratios(*given, np.arange(PEOPLE))
-    np.testing.assert_allclose(alone, softmax_log_ratios(*given), atol=1e-9)
+    l2, people = np.full(WIDTH, 0.4), np.arange(PEOPLE)
+    alone = softmax_person_log_ratios(ROWS, LABELS, CLASSES, l2, weights, "gamma", 1.5, SPARE, people)
+    rows = softmax_log_ratios(ROWS, LABELS, CLASSES, l2, weights, "gamma", 1.5, SPARE)
+    np.testing.assert_allclose(alone, rows, atol=1e-9)
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])

@@ -318,8 +318,16 @@ def test_dropout_multiplies_each_example_by_a_mask_of_its_own() -> None:
 
 def test_masks_leave_out_the_share_asked_for_and_keep_the_mean() -> None:
     masks = np.asarray(dropout_masks(jax.random.key(0), 2000, (50,), 0.8)[0])
-    assert set(np.unique(masks).round(6)) == {0.0, 1.25}
+    np.testing.assert_allclose(np.unique(masks), [0.0, 1.25], rtol=1e-5)  # the share is a whole number of 2⁻¹⁶
     assert abs(np.mean(masks == 0) - 0.2) < 5 * np.sqrt(0.16 / masks.size)
+    assert abs(np.corrcoef(masks[:, :-1].ravel(), masks[:, 1:].ravel())[0, 1]) < 5 / np.sqrt(masks.size)
+
+
+def test_every_hidden_layer_has_masks_of_its_own() -> None:
+    first, second = dropout_masks(jax.random.key(0), 3000, (6, 4), 0.5)
+    assert (first.shape, second.shape) == ((3000, 6), (3000, 4))
+    together = np.corrcoef(np.concatenate([first, second], axis=1), rowvar=False)
+    assert np.abs(together - np.eye(10)).max() < 5 / np.sqrt(3000)
 
 
 def test_dropout_is_refused_where_training_would_not_have_it() -> None:

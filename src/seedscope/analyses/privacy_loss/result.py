@@ -79,7 +79,10 @@ class PrivacyLoss(Shown):
 
     @cached_property
     def mu(self) -> Sides:
-        """The Gaussian noise that has the same advantage, 2Φ⁻¹((1 + advantage)/2), in its sensitivities: all at once."""
+        """The Gaussian noise that has the same advantage, 2Φ⁻¹((1 + advantage)/2), in its sensitivities.
+
+        Sides hold for all people at once.
+        """
         return Sides(*(gaussian_ratio(one) for one in (self.advantage, self.advantage_lower, self.advantage_upper)))
 
     def mu_alone(self) -> Sides:

@@ -78,7 +78,7 @@ def average_traces(
 
     >>> found = average_traces([[2.0, 8.0], [4.0, 8.0]], dimension=3)
     >>> found.error_lower, str(found.worst)
-    (array([1.   , 0.375]), '0.375 (estimate at 95 %)')
+    (array([1.   , 0.375]), '0.375 [0.1318, 0.375] (estimate at 95 %)')
 
     BR Theorems 3 and 4, Equation 4.
     """

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import seedscope as ss
+from seedscope.datasets import Part
 from seedscope.reproduce.comparison import paper_numbers
 
 BINARY = ("mnist-binary", "adult", "forest", "cifar2")
@@ -131,9 +132,14 @@ class Attack:
     def load(self) -> ss.Dataset:
         """Return the data: the first training rows, which are in no order, and everybody else as test part."""
         data = ss.load(self.data)
-        left, arrays = data.train.take(slice(self.rows, None)), ("features", "labels", "ids", "rows")
-        others = {name: np.concatenate([getattr(left, name), getattr(data.test, name)]) for name in arrays}
-        return replace(data, train=data.train.take(slice(self.rows)), test=replace(data.test, **others))
+        parts = data.train.take(slice(self.rows, None)), data.test
+        others = Part(
+            np.concatenate([part.features for part in parts]),
+            np.concatenate([part.labels for part in parts]),
+            np.concatenate([part.ids for part in parts]),
+            np.concatenate([part.rows for part in parts]),
+        )
+        return replace(data, train=data.train.take(slice(self.rows)), test=others)
 
 
 # One of the paper's T on a few networks: what the paper has a thousand of, and one core takes two minutes for each.

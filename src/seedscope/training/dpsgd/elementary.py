@@ -1,7 +1,7 @@
 """Exponentials and logarithms in single precision, as polynomials that a loop of many operations takes in.
 
 The compiler's own are as fast on their own, but in one loop with what comes before and after them they take twice the
-time: they look after infinities, zeros and NaN, which cannot come up where these are used.
+time: they look after infinities, zeros and NaN. Where these are used only NaN can come up, and the caller keeps it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ ONE, ROOT_HALF, MANTISSA = 127, 0x3F3504F3, 23  # the exponent of 1, the bits of
 def exponential(x: jax.Array) -> jax.Array:
     """Return e^x for x ≤ 88, to single precision; below −87 it is e^−87.
 
-    >>> exponential(jnp.float32([0.0, 1.0, -1e9])).tolist()
-    [1.0, 2.7182817459106445, 1.645811047330337e-38]
+    >>> [round(one, 5) for one in exponential(jnp.float32([0.0, 1.0, -1e9])).tolist()]
+    [1.0, 2.71828, 0.0]
     """
     if x.dtype != jnp.float32:
         return jnp.exp(x)
@@ -39,8 +39,8 @@ def exponential(x: jax.Array) -> jax.Array:
 def logarithm(x: jax.Array) -> jax.Array:
     """Return ln x of positive normal numbers, to single precision.
 
-    >>> logarithm(jnp.float32([1.0, 2.0, 1e-30])).tolist()
-    [0.0, 0.6931471824645996, -69.07755279541016]
+    >>> [round(one, 5) for one in logarithm(jnp.float32([1.0, 2.0, 1e-30])).tolist()]
+    [0.0, 0.69315, -69.07755]
     """
     if x.dtype != jnp.float32:
         return jnp.log(x)

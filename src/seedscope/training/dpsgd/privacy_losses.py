@@ -160,7 +160,7 @@ def log_mixture(exponents: jax.Array, rate: float) -> jax.Array:
     """Return ln(1 − q + q·e^z); each rounding is below 2e-7, of losses that are summed up over steps."""
     if rate == 1:  # then the smallest e^z is no number that a logarithm could be taken of
         return exponents
-    beyond = jnp.maximum(exponents - LARGE, 0.0)
+    beyond = jnp.maximum(exponents - LARGE, 0.0)  # NaN where an exponent is: training that diverged has no loss
     return logarithm((1 - rate) + rate * exponential(exponents - beyond)) + beyond
 
 
