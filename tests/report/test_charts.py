@@ -87,6 +87,15 @@ def test_axes_do_not_move_between_levels() -> None:
     assert first["y"] == last["y"]
 
 
+def test_the_exposure_axis_holds_what_is_drawn_and_no_more() -> None:
+    report = with_both_sides(sample_report(people=20))
+    for columns in report["people"]["levels"]:
+        columns["membership_advantage"] = [-0.5 for _ in columns["membership_advantage"]]  # our attack's, not drawn
+    low, high = charts(report)["people"].to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    shown = [row["exposure"] for level in range(3) for row in rows.people_rows(report, level)]
+    assert (low, high) == (0.0, max(0.1, *(one for one in shown if one is not None)))
+
+
 def test_people_without_any_bound_are_not_in_the_privacy_chart() -> None:
     people = rows.people_rows(REPORT, 0)
     bounded = rows.privacy_rows(people)

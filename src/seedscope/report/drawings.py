@@ -27,10 +27,8 @@ DISAGREEMENT = "Disagreement (0 settled, 1 a coin toss)"
 
 def people(report: Report, source: Source) -> Any:
     """Return disagreement against exposure, one point per person; drag to choose people."""
-    ours, best = (_ends(report, name, 0.0, 0.1) for name in ("membership_advantage", "advantage"))
     x = alt.X("disagreement:Q").title(DISAGREEMENT).scale(_disagreement_scale(report))
-    ends = [min(ours[0], best[0]), max(ours[1], best[1])]
-    y = alt.Y("exposure:Q").title("Exposure (0 none, 1 certain)").scale(domain=ends, nice=True)
+    y = alt.Y("exposure:Q").title("Exposure (0 none, 1 certain)").scale(domain=_exposure_ends(report), nice=True)
     shapes = alt.Scale(domain=["train", "test"], range=["circle", DASH])
     shape = alt.Shape("part:N").scale(shapes).legend(None)
     known = "isValid(datum.exposure) && isValid(datum.disagreement)"
@@ -193,6 +191,14 @@ def _ends(report: Report, column: str, smallest: float, largest: float) -> tuple
     """Return the ends of an axis that holds these two and a column's numbers at all levels, so that it never moves."""
     known = [value for columns in report["people"]["levels"] for value in columns.get(column, ()) if value is not None]
     return min([smallest, *known]), max([largest, *known])
+
+
+def _exposure_ends(report: Report) -> list[float]:
+    """Return the ends of an axis that holds everybody's exposure at all levels; an attack's noise is below 0."""
+    people = report["people"]
+    drawn = [rows.exposure(people, columns, one) for columns in people["levels"] for one in range(people["shown"])]
+    known = [value for value in drawn if value is not None]
+    return [min([0.0, *known]), max([0.1, *known])]
 
 
 def _disagreement_scale(report: Report) -> alt.Scale:

@@ -26,7 +26,7 @@ def people_rows(report: Report, level: int) -> Rows:
             "predicted": _name(classes, columns["predicted"][person]),
             "disagreement": columns["disagreement"][person],
             "part": people["part"][person],
-            "exposure": _exposure(people, columns, person),
+            "exposure": exposure(people, columns, person),
             "advantage_lower": _entry(columns, "advantage_lower", person),
             "advantage_upper": _entry(columns, "advantage_upper", person),
             "models": _name(MODELS, _entry(columns, "in_models", person)),
@@ -129,7 +129,7 @@ def limit_rows(report: Report) -> Rows:
     ]
 
 
-def _exposure(people: Report, columns: Report, person: int) -> float | None:
+def exposure(people: Report, columns: Report, person: int) -> float | None:
     """Return how far the best attack beats guessing, else how far ours does; 0 for people not trained on."""
     if people["part"][person] == "test":
         return 0.0
