@@ -81,6 +81,17 @@ def test_a_traceback_and_a_hang_are_told_from_a_sentence(sin: str, monkeypatch: 
     assert attempt(work).how == sin
 
 
+def test_a_traceback_that_only_python_prints_is_counted() -> None:
+    class Half:
+        def __del__(self) -> None:
+            raise AttributeError("_ssock")
+
+    ended = attempt(lambda: Half() and None)
+    assert ended.how == "traceback"
+    assert "_ssock" in ended.value
+    assert attempt(lambda: None).how == "done"
+
+
 def test_a_failing_call_counts_only_where_it_was_made(tmp_path: Path) -> None:
     def opened_twice() -> list[bool]:
         trap, found = calls.Trap(tmp_path), []
