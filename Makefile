@@ -60,7 +60,7 @@ clean:
 	rm -rf .venv runs site
 
 $(READY): pyproject.toml constraints.txt
-	$(INSTALL) .
+	$(INSTALL) '.[networks]'
 	-$(COMPILE)
 	touch $@
 

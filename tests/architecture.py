@@ -67,7 +67,7 @@ def room_of(dotted: str) -> str:
 @cache
 def our_imports(sources: Path = SOURCES) -> tuple[Import, ...]:
     """Return every import of our own modules, those inside functions and for type checkers too."""
-    return tuple(one for file in sorted(sources.rglob("*.py")) for one in imports_of(file, sources))
+    return tuple(statement for file in sorted(sources.rglob("*.py")) for statement in imports_of(file, sources))
 
 
 def imports_of(file: Path, sources: Path = SOURCES) -> Iterator[Import]:
@@ -86,12 +86,12 @@ def imports_of(file: Path, sources: Path = SOURCES) -> Iterator[Import]:
 def _named(node: ast.AST, sources: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the modules of ours that a statement imports, each with the names taken from it."""
     if isinstance(node, ast.Import):
-        yield from ((one.name, ()) for one in node.names if is_ours(one.name))
+        yield from ((alias.name, ()) for alias in node.names if is_ours(alias.name))
     if isinstance(node, ast.ImportFrom) and node.module and is_ours(node.module):
-        for one in node.names:
-            inner = f"{node.module}.{one.name}"
-            named = node.module != "seedscope" and one.name in exported(node.module, sources)
-            yield (inner, ()) if is_module(inner, sources) and not named else (node.module, (one.name,))
+        for alias in node.names:
+            inner = f"{node.module}.{alias.name}"
+            named = node.module != "seedscope" and alias.name in exported(node.module, sources)
+            yield (inner, ()) if is_module(inner, sources) and not named else (node.module, (alias.name,))
 
 
 def exported(module: str, sources: Path = SOURCES) -> set[str]:
@@ -99,7 +99,7 @@ def exported(module: str, sources: Path = SOURCES) -> set[str]:
     place = sources.joinpath(*module.split(".")[1:]) / "__init__.py"
     front = stub if (stub := place.with_suffix(".pyi")).is_file() else place
     lines = ast.parse(front.read_text()).body if front.is_file() else []
-    return {one.name for line in lines if isinstance(line, ast.ImportFrom) for one in line.names}
+    return {alias.name for line in lines if isinstance(line, ast.ImportFrom) for alias in line.names}
 
 
 def is_ours(module: str) -> bool:
@@ -120,7 +120,7 @@ def is_package(module: str, sources: Path = SOURCES) -> bool:
 
 def uses() -> dict[str, list[str]]:
     """Return room → the rooms it imports, in their order."""
-    pairs = {(one.importer, one.imported) for one in our_imports()}
+    pairs = {(statement.importer, statement.imported) for statement in our_imports()}
     return {room: [other for other in ROOMS if (room, other) in pairs and other != room] for room in ROOMS}
 
 

@@ -15,6 +15,7 @@ from seedscope.core import BASE
 from seedscope.datasets import MOST_ROWS, Part, from_frame
 from seedscope.datasets.rounded_noise import seeded_normals
 from seedscope.planning import make_plan
+from seedscope.report import model_card
 from seedscope.training import SystemDraws
 from seedscope.training.dpsgd.publishing import _Grid
 from tests.helpers.present import present
@@ -74,6 +75,8 @@ class TestOutlierInScaling:
         found = ss.audit(trained)
         assert found.alarms
         assert "the scaling, learned from their rows" in found.alarms[0]
+        assert "what was learned from the rows gives people away" in found.verdict.headline
+        assert "rests on what was learned" in found.as_dict(public=True)["alarms"][0]
 
     def test_private_moments_hide_the_outlier_within_what_they_cost(self) -> None:
         private = ss.PrivateMoments((-4.0,) * 3, (6.0,) * 3, epsilon=0.25, delta=1e-5)
@@ -255,6 +258,19 @@ class TestRowsOfOnePerson:
         assert len(persons.people) == data.base.people < len(alone.people)
         assert persons.advantage.min() > 2 * np.median(alone.advantage)
 
+    def test_what_is_about_a_person_stands_in_each_of_their_rows(self) -> None:
+        data = self.several_rows(each=4)
+        found = audit(ss.train(data, ss.OutputPerturbation(1.0), grid=ss.Grid(10, neighbours=3), jobs=1), data=data)
+        table = found.individuals.query("part == 'train'")
+        by_person = table.groupby(data.train.persons)
+        for column in ("advantage", "advantage_upper", "rank_advantage"):
+            assert table[column].notna().all()
+            assert (by_person[column].nunique() == 1).all()
+        attacked = by_person["membership_advantage"].agg(lambda values: values.notna().mean())
+        assert sorted(attacked.unique()) == [0, 1]
+        assert attacked.sum() == 3
+        assert table["rank_advantage"].max() == data.base.people
+
     def test_under_dpsgd_too_the_best_possible_attack_is_on_a_person(self) -> None:
         data, mechanism = self.several_rows(each=4), ss.DPSGD(steps=20, batch_size=15, noise_multiplier=2.0)
         rows = replace(data, train=replace(data.train, persons=None), rows_per_person=1)
@@ -307,7 +323,12 @@ class TestRowsOfOnePerson:
 
 class TestPublicReport:
     def report(self, rows: int, category: str = "", broken: bool = False, mechanism: Any = None) -> dict[str, Any]:
-        """Return the public report of a table; an alarm is planted by noise that is forgotten."""
+        """Return the public report of a table but for its time."""
+        report = self.audited(rows, category, broken, mechanism).as_dict(public=True)
+        return report | {"provenance": report["provenance"] | {"made": ""}}
+
+    def audited(self, rows: int, category: str = "", broken: bool = False, mechanism: Any = None) -> ss.Audit:
+        """Return the audit of a table; an alarm is planted by noise that is forgotten."""
         import pandas
 
         draw = np.random.default_rng(3)
@@ -324,8 +345,7 @@ class TestPublicReport:
             claim = replace(trained.guarantee, epsilon=ss.Number(0.01, "proved"))
             description = replace(trained.description, guarantee=claim)
             trained = ss.Ensemble(trained.dataset.assign_attrs(description=description.text()))
-        report = ss.audit(trained).as_dict(public=True)
-        return report | {"provenance": {}}
+        return ss.audit(trained)
 
     def test_neither_a_new_category_nor_another_person_changes_it(self) -> None:
         usual = self.report(90)
@@ -341,6 +361,29 @@ class TestPublicReport:
         assert below["levels"][0]["epsilon"] is None
         assert "taken from the number of rows" in below["levels"][0]["guarantee"]["reason"]
 
+    @pytest.mark.parametrize(
+        "mechanism",
+        [
+            ss.DPSGD(steps=20, batch_size=20, noise_multiplier=8.0, delta=1e-6),
+            ss.OutputPerturbation(noise_scale=0.05, delta=1e-6),
+        ],
+    )
+    def test_an_epsilon_that_follows_the_number_of_rows_is_not_told(self, mechanism: Any) -> None:
+        below, above = (self.report(rows, mechanism=mechanism) for rows in (111, 114))
+        assert below == above
+        assert below["levels"][0]["epsilon"] is None
+        assert "follows from the number of rows" in below["levels"][0]["guarantee"]["reason"]
+
+    def test_the_card_of_a_whole_report_tells_no_more_than_the_public_one(self) -> None:
+        cards = []
+        for rows in (111, 114):
+            mechanism = MechanismOptions(epsilon=2.0, steps=20).make("dpsgd", rows - 12)  # a quarter of them in a batch
+            audited = self.audited(rows, mechanism=mechanism)
+            cards.append(model_card(audited.as_dict()))
+            assert cards[-1] == model_card(audited.as_dict(public=True))
+        assert cards[0] == cards[1]
+        assert "| ε | 2 (estimate) |" in cards[0]
+
     def test_whether_the_number_of_rows_could_show_is_not_told(self) -> None:
         data = table(120)
         mechanism = ss.DPSGD.calibrated(2.0, 1e-6, examples=120, batch_size=20, steps=60)
@@ -353,5 +396,6 @@ class TestPublicReport:
     def test_after_an_alarm_no_epsilon_is_claimed(self) -> None:
         report = self.report(90, broken=True)
         assert report["alarms"]
+        assert "But for the alarm" in report["notice"]
         assert report["levels"][0]["epsilon"] is None
         assert report["levels"][0]["guarantee"]["epsilon"] is None

@@ -247,6 +247,9 @@ def test_the_public_report_depends_on_no_data(objective: tuple[ss.Ensemble, ...]
         report["provenance"].pop("made")
     assert mine == theirs
     assert "accuracy" not in json.dumps(mine)
+    level = mine["levels"][0]
+    assert level["trade_off"]["advantage"]["value"] == pytest.approx(np.tanh(level["epsilon"] / 2))
+    assert any("if it accuses 0.1 % of outsiders" in sentence for sentence in level["meanings"])
 
 
 def test_the_report_is_plain_json(objective: tuple[ss.Ensemble, ...]) -> None:

@@ -28,6 +28,11 @@ def test_all_have_the_same_guarantee_and_beside_them_there_is_none(found: Compar
     assert {one.mechanism.relation for one in private} == {"add_or_remove"}
     assert all(one.advantage_upper is not None for one in private)
     assert free.disagreement.value == 0
+    described = [one.as_dict()["trade_off"] for one in found.contenders]
+    assert described[0] is None
+    assert [one["advantage"]["value"] for one in described[1:]] == [
+        float(present(one.advantage_upper)) for one in private
+    ]
 
 
 def test_the_most_exposed_person_is_within_what_the_guarantee_allows(found: Comparison) -> None:

@@ -84,7 +84,7 @@ def test_forgotten_noise_is_caught_and_loud_everywhere(noiseless: ss.Ensemble) -
     assert found.verdict.tone == "stop"
     assert len(report["alarms"]) >= 1
     assert report["levels"][0]["sandwich"]["holds"] is False
-    assert "Bug in the training." in render_page(report)
+    assert "An attack beats what is claimed." in render_page(report)
     assert report["alarms"][0] in f"ε = 0.8: {found.verdict.sentences[0]}"
 
 

@@ -29,6 +29,8 @@ GONE = (
     "of the best membership attack: 0 is guessing",
     "the best attack proves",
     "chance that is left out",
+    "privacy loss is at most this",
+    "likelier because of one person",
 )
 
 
@@ -171,3 +173,16 @@ def test_false_alarms_add_up_as_stated() -> None:
     assert nothing.false_alarm == 0
     page = " ".join((ROOT / "docs" / "audit.md").read_text().split())
     assert "5 % at each level by the proof, and 10 % by people's own bounds" in page
+
+
+def test_who_attacks_is_said_beside_what_the_attack_reaches() -> None:
+    data, records = ss.load("breast-cancer"), ss.Records(probes=("test",), losses_of="train")
+    mechanism = ss.DPSGD(batch_size=100, steps=5, noise_multiplier=4.0, delta=1e-6)
+    found = audit(ss.train(data, mechanism, grid=ss.Grid(30), records=records, jobs=1), data=data)
+    declared = {entry["name"]: entry["value"] for entry in found.as_dict()["verdict"]["declared"]}
+    assert "by one who sees every step of training" in present(found.facts[0]["advantage"]).note
+    assert "every step of training" in declared["Attacker"]
+    alone = audit(ss.train(data, ss.ObjectivePerturbation(1.0), grid=ss.Grid(30), records=records, jobs=1), data=data)
+    assert "by one who sees the released model" in present(alone.facts[0]["advantage"]).note
+    said = next(one["value"] for one in alone.as_dict()["verdict"]["declared"] if one["name"] == "Attacker")
+    assert said.endswith("sees the final model")

@@ -15,6 +15,7 @@ from seedscope.auditing.judged import judge_report
 from seedscope.auditing.policy import Policy, read_policy
 from seedscope.auditing.verdict import Case, judge
 from seedscope.core import Kind, Number
+from seedscope.datasets import from_frame
 from seedscope.mechanisms import Guarantee, Mechanism
 from seedscope.report import words
 from tests.helpers.present import present
@@ -37,6 +38,7 @@ class Situation:
     epsilon: float | None = None
     kind: Kind = "proved"
     delta: float = 0.0
+    trained_on: int | None = None  # people, as the policy declares; None says nothing
 
     def ensemble(self) -> ss.Ensemble:
         """Return the models' scores on test people and, with and without them, on the people attacked."""
@@ -56,7 +58,29 @@ class Situation:
 
     def audit(self) -> Audit:
         """Return the audit of these models."""
-        return audit(self.ensemble())
+        declared = {} if self.trained_on is None else {"people": self.trained_on}
+        return audit(self.ensemble(), policy=replace(read_policy(), declared=declared))
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A table whose categories have the levels that its rows have: one person may be the only one with a level."""
+
+    lonely: bool = True
+    declared: bool = False
+
+    def audit(self) -> Audit:
+        """Return the audit of models trained on such a table."""
+        import pandas
+
+        draw, count = np.random.default_rng(0), 4000
+        frame = pandas.DataFrame({"ill": np.arange(count) % 2, "ward": np.tile(["a", "b", "c", "c"], count // 4)})
+        frame["age"] = draw.normal(50, 10, count) + 30 * frame.ill
+        frame["test"] = ["train"] * (count - 400) + ["test"] * 400
+        frame.loc[7, "ward"] = "d" if self.lonely else "c"
+        known: Any = {"levels": {"ward": ["a", "b", "c", "d"]}, "bounds": {"age": (0, 120)}} if self.declared else {}
+        data = from_frame(frame, target="ill", test="test", **known)
+        return audit(ss.train(data, ss.ObjectivePerturbation(0.19), grid=ss.Grid(400), jobs=1), data=data)
 
 
 @dataclass(frozen=True)
@@ -98,10 +122,12 @@ def exposed(*shifts: float) -> tuple[float, ...]:
     return (*shifts, *HIDDEN[len(shifts) :])
 
 
-SITUATIONS: dict[str, tuple[Situation | Trained, str, str]] = {
+SITUATIONS: dict[str, tuple[Situation | Trained | Levels, str, str]] = {
     "no proof and nobody attacked": (Situation(shifts=()), "talk", "nothing is known about who can be recognised"),
     "a strong proof, nobody attacked": (Situation(shifts=(), epsilon=0.1), "release", "can be released"),
-    "everybody attacked and hidden, no proof": (Situation(), "release", "can be released"),
+    "everybody attacked and hidden, no proof": (Situation(trained_on=60), "release", "can be released"),
+    "sixty attacked and hidden, nobody says of how many": (Situation(), "talk", "how many people were trained on"),
+    "sixty attacked and hidden, of a thousand": (Situation(trained_on=1000), "talk", "attack more people first"),
     "one person of sixty at an advantage of .68": (Situation(shifts=exposed(2.0)), "change", "an attacker can tell"),
     "one person exposed, and a weak proof": (
         Situation(shifts=exposed(3.0), epsilon=7.9), "change", "an attacker can tell"),
@@ -136,6 +162,7 @@ SITUATIONS: dict[str, tuple[Situation | Trained, str, str]] = {
     "everybody's row is there twice": (
         Trained(ss.ObjectivePerturbation(0.19), rows=3000, copies=2, shift=2.0), "talk",
         "rows that are there twice"),
+    "one person has a level of a category to themselves": (Levels(), "change", "declare the levels of categories"),
 }  # fmt: skip
 
 
@@ -147,13 +174,25 @@ def test_the_verdict_on_a_planted_situation_is_right(name: str) -> None:
     assert (found.exit_code == 3) == (tone == "stop")
 
 
-def test_there_are_twenty_of_them_and_two_more() -> None:
-    assert len(SITUATIONS) == 22
+def test_there_are_twenty_of_them_and_some_more() -> None:
+    assert len(SITUATIONS) == 25
 
 
 def test_without_copies_the_same_training_is_released() -> None:
     once = Trained(ss.ObjectivePerturbation(0.19), rows=6000, shift=2.0).audit().verdict
     assert once.tone == "release", once.sentences
+
+
+def test_declared_levels_give_nobody_away() -> None:
+    known = Levels(declared=True).audit().facts[0]["advantage"]
+    assert float(present(known)) < 0.1
+    alike = Levels(lonely=False).audit().facts[0]["advantage"]
+    assert alike is None or float(alike) < 1
+
+
+def test_a_declared_number_that_is_none_is_one_sentence() -> None:
+    with pytest.raises(ss.SeedscopeError, match="people, which the policy declares, must be a number, got 'many'"):
+        _ = audit(Situation().ensemble(), policy=Policy("p", (), {"people": "many"})).verdict
 
 
 def test_rows_that_are_there_twice_are_counted_unless_it_is_known_whose_they_are() -> None:

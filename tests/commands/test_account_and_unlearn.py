@@ -1,13 +1,15 @@
 """`account` and `unlearn` as commands: what they print, and one sentence for each mistake."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from seedscope import DPSGD, Ensemble, Grid, Norms, Records, SeedscopeError, Shuffled, train
+from seedscope import DPSGD, Ensemble, Grid, Norms, Records, SeedscopeError, Shuffled, per_instance, train
 from seedscope.accounting import dpsgd_epsilon
 from seedscope.commands.cli import app
 from tests.helpers.small_data import table
@@ -85,6 +87,54 @@ def test_requests_are_decided_in_their_order(store: Path) -> None:
     found = json.loads(ran("unlearn", store, "--person", 3, "--person", 11, "--budget", 1000, "--json"))
     assert [(one["person"], one["retrain"]) for one in found["requests"]] == [("3", False), ("11", False)]
     assert "train again" in ran("unlearn", store, "--person", 3, "--budget", 1e-9)
+
+
+def without(*people: int, **changes: int) -> Any:
+    """Return what trains models like those of the store on the table without some of its rows."""
+    data = table()
+    left = replace(data, train=data.train.take(np.delete(np.arange(len(data.train)), people)))
+    mechanism = DPSGD(**MECHANISM | changes)
+    return lambda place: train(
+        left, mechanism, grid=Grid(seeds=3), records=Records(norms=Norms("train", 4)), store=place
+    )
+
+
+def test_a_later_person_is_asked_about_in_runs_without_the_earlier_ones(store: Path, tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    without(3)(left)
+    asked = ["unlearn", store, "--person", 3, "--person", 11, "--budget", 1000, "--json"]
+    alone, after = (json.loads(ran(*asked, *more)) for more in ([], ["--after", left]))
+    orders = per_instance.orders_needed(2.0, 2)
+    first, later = (per_instance.per_instance_privacy(Ensemble.open(one), orders=orders) for one in (store, left))
+    requests = [("3", first.divergence(3)), ("11", later.divergence(10))]  # row 11 is row 10 of what is left
+    expected = per_instance.unlearning_decisions(requests, 2.0, 1000)
+    found = [one["divergence"]["value"] for one in after["requests"]]
+    assert found == [float(one.divergence) for one in expected]
+    assert found[0] == alone["requests"][0]["divergence"]["value"]
+    assert found[1] != alone["requests"][1]["divergence"]["value"]
+    assert "still in the data" in alone["assumes"]
+    assert "--public-size keeps their chance as it is" in after["assumes"]
+
+
+def test_with_a_public_number_of_rows_nothing_is_assumed_but_that_nobody_saw_the_model(tmp_path: Path) -> None:
+    for place, gone in enumerate(((), (3,))):
+        without(*gone, public_size=40)(tmp_path / str(place))
+    people = ["--person", 3, "--person", 11]
+    found = json.loads(ran("unlearn", tmp_path / "0", *people, "--after", tmp_path / "1", "--json"))
+    assert found["assumes"] == "requests were made without seeing the model"
+
+
+def test_runs_on_something_else_than_what_is_left_are_refused(store: Path, tmp_path: Path) -> None:
+    asked = ["unlearn", store, "--person", 3, "--person", 11, "--after"]
+    wrong = {
+        "--after must name runs without the people who left before, got runs with '3'": without(4),
+        "leave out those who asked before and nobody else": without(3, 4),
+        "--after must name runs of the same training": without(3, steps=8),
+    }
+    for place, (words, make) in enumerate(wrong.items()):
+        make(tmp_path / str(place))
+        assert words in refused(*asked, tmp_path / str(place))
+    assert "every --person but the first, 1, got 2" in refused(*asked, store, "--after", store)
 
 
 def test_noisy_steps_stand_in_for_training_again(store: Path) -> None:

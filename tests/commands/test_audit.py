@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 
 import seedscope as ss
 from seedscope import DPSGD
-from seedscope.commands.audit import make_levels
+from seedscope.commands.audit import make_levels, rows_of
 from seedscope.commands.cli import app
 from seedscope.commands.mechanism_options import MechanismOptions
 from seedscope.core.errors import SeedscopeError
+from seedscope.datasets import from_frame
 from tests.helpers.small_data import table as small_table
 from tests.helpers.tables import patients, written
 
@@ -181,12 +182,12 @@ def test_a_mistake_is_one_sentence_and_leaves_an_earlier_report_alone(
     assert (folder / "report.html").read_text() == "earlier"
 
 
-def test_a_bug_in_the_training_is_an_exit_code_and_a_sentence(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_beaten_claim_is_an_exit_code_and_a_sentence(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ss.Audit, "alarms", ("ε = 1: the attack proves too much.",))
     done = CliRunner().invoke(app, ["audit", str(table), "--target", "sick", "--epsilon", "1", *SMALL])
     assert done.exit_code == 3
-    assert "BUG IN THE TRAINING at ε = 1" in done.output
-    assert "Bug in the training." in Path("seedscope-report/report.html").read_text()
+    assert "AN ATTACK BEATS WHAT IS CLAIMED at ε = 1" in done.output
+    assert "An attack beats what is claimed." in Path("seedscope-report/report.html").read_text()
 
 
 def test_nothing_is_written_when_mechanism_and_model_do_not_go_together(table: Path) -> None:
@@ -208,3 +209,31 @@ def test_levels_that_agree_to_six_digits_have_folders_of_their_own() -> None:
     assert list(levels) == ["epsilon-1", "epsilon-1.0000001", "epsilon-0.5"]
     with pytest.raises(SeedscopeError, match="each --epsilon must be given once"):
         make_levels(MechanismOptions(), "objective", [1.0, 1.0], small_table(100))
+
+
+def test_a_person_is_attacked_by_name_and_beside_an_earlier_run_without_them(table: Path) -> None:
+    few = ["--models", "8", "--neighbours", "2", "--neighbour-models", "8", "--jobs", "1"]
+    options = [str(table), "--target", "sick", "--mechanism", "output", "--epsilon", "8", *few]
+    audit(*options)
+    trained = individuals().query("part == 'train'")
+    person = trained[trained["membership_advantage"].isna()]["id"].iloc[0]
+    audit(*options, "--attack", str(person))
+    attacked = individuals().query("membership_advantage == membership_advantage")["id"].tolist()
+    assert person in attacked
+    assert len(attacked) == 3
+    with pytest.raises(SeedscopeError, match="nobody trained on is called 'nobody'"):
+        audit(*options, "--attack", "nobody")
+
+
+def individuals() -> pd.DataFrame:
+    """Return the table of people of the last report."""
+    return pd.read_csv("seedscope-report/individuals.csv")
+
+
+def test_a_person_of_several_rows_is_attacked_by_any_of_them(tmp_path: Path) -> None:
+    frame = patients(60).assign(who=np.arange(60) // 3, test=["train"] * 45 + ["test"] * 15)
+    data = from_frame(frame, target="sick", test="test", person="who")
+    assert rows_of(data, ["7", "8", "0"]) == (6, 0)
+    assert data.reading is not None
+    became = {column.name: (column.role, column.became) for column in data.reading.columns}
+    assert became["who"] == ("person", "whose each row is")

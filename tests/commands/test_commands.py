@@ -123,7 +123,8 @@ def test_version() -> None:
         (["audit", "--epsilon", "1", "--epsilon", "1"], "each --epsilon must be given once"),
         (["data", "fetch", "mnst"], "Did you mean 'mnist'?"),
         (["reproduce", "intrinsc"], "Did you mean 'intrinsic'?"),
-        (["reproduce", "intrinsic", "--scale", "huge"], "scale must be one of"),
+        (["reproduce", "intrinsic", "--scale", "huge"], "scale of intrinsic must be one of small, paper"),
+        (["reproduce", "intrinsic", "--scale", "medium"], "scale of intrinsic must be one of small, paper"),
     ],
 )  # fmt: skip
 def test_a_mistake_ends_in_one_sentence(arguments: list[str], said: str, people: Path, tmp_path: Path) -> None:

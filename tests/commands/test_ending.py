@@ -98,6 +98,18 @@ def test_a_broken_pipe_inside_is_no_success_and_not_the_readers() -> None:
         options.in_own_words(command)()
 
 
+MANY_LINES = """
+import sys
+from seedscope.commands import cli, terminal
+@cli.app.command()
+@cli.in_own_words
+def tell() -> None:
+    '''Tell.'''
+    for _ in range(100_000):
+        terminal.say("line")
+sys.argv = ["seedscope", "tell"]
+cli.main()
+"""
 SLOW = """
 import sys, time, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job has it off
@@ -155,6 +167,17 @@ def test_a_reader_that_goes_away_is_an_exit_code_of_its_own() -> None:
     )  # fmt: skip
     _, said = gone.communicate(timeout=60)
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_of_the_first_line_only_ends_the_command_quietly(unbuffered: str, tmp_path: Path) -> None:
+    (tmp_path / "many.py").write_text(MANY_LINES)
+    command = f"{sys.executable} many.py | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        command, shell=True, executable="/bin/bash", capture_output=True, text=True, cwd=tmp_path, timeout=60,
+        check=False, env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (141, "line\n", "")
 
 
 def test_what_a_terminal_would_obey_is_escaped_and_places_are_left_out() -> None:

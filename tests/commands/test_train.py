@@ -93,6 +93,9 @@ def test_losses_that_are_asked_for_are_in_the_store_and_bad_ones_are_a_mistake(t
     done = run(*command, "--losses", "7", "--store", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     assert Ensemble.open(tmp_path / "run").dataset["privacy_losses"].sizes["loser"] == 7
+    assert (
+        "no membership attack gains more than 0.762 or finds more than 0.739 % of the members at 0.1 %" in done.stdout
+    )
     for wrong, words in (("everyone", "a number of training rows"), ("0", "a number of training rows")):
         found = run(*command, "--losses", wrong, "--store", str(tmp_path / "other"))
         assert (found.returncode, words in found.stderr) == (2, True)

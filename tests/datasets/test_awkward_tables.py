@@ -278,6 +278,13 @@ def test_record_numbers_names_and_constants_are_left_out_with_a_reason(tmp_path:
     assert asked.feature_names == ("row_id", "kg")
 
 
+def test_a_remark_that_some_rows_have_is_not_said_to_be_in_every_row() -> None:
+    frame = pd.DataFrame({"age": AGES, "remark": spread("moved ward", None, None), "sick": SICK})
+    assert readings(from_frame(frame, target="sick"))["remark"].became == (
+        "it has the same value wherever it is not empty (moved ward)"
+    )
+
+
 def test_identifiers_stay_texts(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     path.write_bytes(german("utf-8"))

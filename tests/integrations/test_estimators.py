@@ -39,6 +39,7 @@ from seedscope.core import SeedscopeWarning
 from seedscope.integrations.fitted_scores import fitted_scores
 from seedscope.integrations.seeding import seeded
 from seedscope.integrations.sources import seed_share
+from seedscope.training import generator
 from tests.helpers.command_line import run
 from tests.helpers.tables import patients
 
@@ -97,8 +98,6 @@ def test_every_kind_of_estimator_is_audited_with_its_own_decisions(kind: str) ->
 
 def by_hand(estimator: Any, X: Any, y: np.ndarray, seed: int, rows: np.ndarray, probes: np.ndarray) -> np.ndarray:
     """Return the scores of one seed's model in the obvious way."""
-    from seedscope.training import generator
-
     model = seeded(estimator, generator(0, "own model 0", seed)).fit(X.iloc[rows], y[rows])
     return np.asarray(model.predict_proba(X.iloc[probes]))[:, 1]
 
@@ -175,6 +174,21 @@ def test_a_seed_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> N
     assert audit.levels[0].multiplicity.models == 30 - failed
     assert 0 < failed < 20
     assert ss.audit(tmp_path / "s" / "base").levels[0].multiplicity.models == 30 - failed
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_the_first_seeds_may_fail_too(failing: int) -> None:
+    _, y = people()
+    number = int(generator(0, "own model 0", failing).integers(2**31 - 1))  # as the function is given it
+
+    def sometimes(indices: np.ndarray, seed: int) -> np.ndarray:
+        if seed == number:
+            raise ArithmeticError("no memory")
+        return np.random.default_rng(seed).random(80)
+
+    with pytest.warns(SeedscopeWarning, match=rf"1 of 8 seeds .*seed {failing}: ArithmeticError: no memory"):
+        audit = ss.audit(sometimes, y=y, seeds=8, neighbours=0, jobs=1)
+    assert audit.levels[0].multiplicity.models == 7
 
 
 def test_a_data_set_without_somebody_that_fails_is_named() -> None:
@@ -338,6 +352,25 @@ def test_a_function_is_audited_like_an_estimator_that_does_the_same() -> None:
     assert one.label == "fitted"
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_functions_that_read_the_same_are_not_taken_for_each_other(jobs: int) -> None:
+    X, y = people()
+    numbers = X[["age", "pressure"]].to_numpy()
+
+    def of_depth(depth: int) -> Any:
+        def fitted(indices: np.ndarray, seed: int) -> np.ndarray:
+            tree = DecisionTreeClassifier(max_features=1, max_depth=depth, random_state=seed)
+            return np.asarray(tree.fit(numbers[indices], y[indices]).predict_proba(numbers))
+
+        return fitted
+
+    few: dict[str, Any] = {"seeds": 6, "neighbours": 0, "jobs": jobs}
+    found = [ss.audit(of_depth(depth), y=y, **few).levels[0].ensemble.scores.values for depth in (1, 8)]
+    deep = ss.audit(DecisionTreeClassifier(max_features=1, max_depth=8), numbers, y, **few).levels[0]
+    assert not np.array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[1], deep.ensemble.scores.values)
+
+
 def test_a_function_that_changes_its_indices_changes_only_its_own() -> None:
     _, y = people()
 
@@ -430,5 +463,32 @@ def test_the_command_audits_an_estimator_of_a_module_in_this_folder(tmp_path: Pa
         refused = run(*own[:-1], wrong, *few, cwd=tmp_path)
         assert refused.returncode == 2
         assert sentence in refused.stderr
-    refused = run(*own, "--epsilon", "1", cwd=tmp_path)
-    assert "--epsilon is for Seedscope's own mechanisms" in refused.stderr
+    for foreign in (["--epsilon", "1"], ["--private-scaling", "0.1"], ["--person", "sex"], ["--impute", "typical"]):
+        refused = run(*own, *foreign, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert f"{foreign[0]} is for Seedscope's own mechanisms" in refused.stderr
+    assert "--resample is for an --estimator" in run(*own[:-2], "--resample", "bootstrap", cwd=tmp_path).stderr
+
+
+def test_what_is_said_about_a_table_holds_for_an_estimator_and_is_written_back_whole(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"dose": draw.random(60), "note": "x", "age": np.arange(60.0), "level": draw.random(60)})
+    frame.loc[5, "age"] = np.nan
+    frame.to_csv(tmp_path / "people.csv", sep=";", decimal=",", index=False)
+    (tmp_path / "trees.py").write_text(
+        "from sklearn.tree import ExtraTreeClassifier\ntree = ExtraTreeClassifier(max_features=1)\n"
+    )
+    said = ["--target", "level", "--above", "0.5", "--ignore", "note", "--fill", "age=30", "--estimator", "trees:tree"]
+    few = ["--models", "5", "--neighbours", "0", "--jobs", "1"]
+    done = run("audit", "people.csv", *said, *few, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "seedscope-report" / "report.json").read_text())
+    assert report["audited"]["features"] == 2
+    (tmp_path / "again.toml").write_text(report["provenance"]["configuration"])
+    again = run("audit", "--config", "again.toml", "--out", "again", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert json.loads((tmp_path / "again" / "report.json").read_text())["levels"] == report["levels"]
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+    (tmp_path / "again.toml").write_text(report["provenance"]["configuration"].replace("age=30", "age=31"))
+    assert run("audit", "--config", "again.toml", "--out", "again", cwd=tmp_path).returncode == 0
+    assert len(list((tmp_path / "runs").iterdir())) == 2  # other data have another folder

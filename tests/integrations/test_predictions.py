@@ -94,12 +94,15 @@ def test_every_file_format_holds_the_same_ensemble(kind: str, tmp_path: Path, gi
 
 
 def test_the_command_makes_the_whole_report_from_a_file(tmp_path: Path, given: dict[str, Any]) -> None:
-    done = run("audit", "--scores", str(saved("npz", tmp_path, given)), "--json", cwd=tmp_path)
+    more = ["--json", "--parquet", "--about", "3"]
+    done = run("audit", "--scores", str(saved("npz", tmp_path, given)), *more, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "seedscope-report/report.json").read_text())
     assert report["audited"]["models"] == MODELS
     assert report["levels"][0]["attack_advantage"]["value"] > 0.3
     assert len(pd.read_csv(tmp_path / "seedscope-report/individuals.csv")) == EXAMPLES
+    assert len(pd.read_parquet(tmp_path / "seedscope-report/individuals.parquet")) == EXAMPLES
+    assert list((tmp_path / "seedscope-report/sheets").iterdir())
 
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]

@@ -48,9 +48,13 @@ def test_scikit_learns_own_checks_pass_as_it_comes() -> None:
 @pytest.mark.parametrize("delta", [None, 1e-5])
 @pytest.mark.parametrize("method", METHODS)
 def test_the_epsilon_that_was_asked_for_is_the_whole_price_and_proved(table: Any, method: Any, delta: Any) -> None:
-    found = PRIVATE(1.5, delta, method, data_norm=5.0).fit(*table).privacy_
+    model = PRIVATE(1.5, delta, method, data_norm=5.0).fit(*table)
+    found, curve = model.privacy_, model.trade_off_
     assert found.is_proved
     assert found.epsilon is not None
+    assert curve.advantage.kind == "proved"
+    own_region = ss.accounting.trade_off(epsilon=float(found.epsilon), delta=found.delta)
+    assert float(curve.advantage) <= float(own_region.advantage) * (1 + 1e-9)
     assert 1.5 * (1 - 1e-3) <= float(found.epsilon) <= 1.5 * (1 + 1e-12)
     if delta is None:
         assert found.delta == (0.0 if method == "objective" else len(table[0]) ** -2)

@@ -17,10 +17,9 @@ from numpy.typing import ArrayLike
 
 from seedscope import SGD, Grid, lenet5, logistic, mlp, small_cnn, small_vgg, train
 from seedscope.core.errors import SeedscopeError
-from seedscope.models import Model, Network
+from seedscope.models import Model, Network, as_model
 from seedscope.models.base import parameter_count
 from seedscope.models.convolutional import CNN, ConvolutionLayer, StridedLayer
-from seedscope.models.custom import as_model
 from seedscope.models.layers import PatchConvolution, PooledConvolution, patches, pooled
 from tests.helpers.small_data import table
 

@@ -15,6 +15,7 @@ from seedscope.core import SeedscopeWarning
 from seedscope.datasets import FittedScaling, from_frame
 from seedscope.mechanisms import Mechanism
 from seedscope.planning import make_plan
+from seedscope.releasing.card import model_card
 from seedscope.releasing.release import all_rows
 from seedscope.training import SystemDraws
 from tests.helpers.command_line import run
@@ -83,6 +84,16 @@ def test_plain_sgd_is_released_if_told() -> None:
     found = ss.release(table(norm_bound=1.0), ss.SGD(steps=3, batch_size=4), unproved=True)
     assert found.guarantee.epsilon is None
     assert found.weights.shape == (4,)
+
+
+def test_only_what_is_proved_is_tagged_as_private() -> None:
+    proved = ss.release(table(norm_bound=1.0), PROVED["objective"])
+    others = [
+        ss.release(table(), PROVED["objective"], unproved=True),
+        ss.release(table(norm_bound=1.0), ss.SGD(steps=3, batch_size=4), unproved=True),
+    ]
+    tagged = ["- differential-privacy" in model_card(one.as_dict()) for one in (proved, *others)]
+    assert tagged == [True, False, False]
 
 
 def test_a_model_is_read_back_and_is_scikit_learns(tmp_path: Path) -> None:

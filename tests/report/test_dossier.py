@@ -120,11 +120,22 @@ def test_the_card_has_metadata_that_hubs_read_and_the_sections_of_skops() -> Non
         assert one in headings
 
 
-def test_the_card_of_a_report_is_that_of_its_public_facts() -> None:
+def test_the_card_of_a_report_is_that_of_its_public_facts(judged: dict[str, Any]) -> None:
     report = sample_report(people=3)
-    assert model_card(report, 2) == model_card(public_report(report), 2)
     other = changed(changed(report, "levels.2.accuracy.value", 0.123), "audited.train_rows", 77)
     assert model_card(other, 2) == model_card(report, 2)
+    public = audit(Situation(shifts=exposed(2.0), epsilon=7.9).ensemble()).as_dict(public=True)
+    assert model_card(judged) == model_card(public)
+
+
+def test_a_card_of_an_older_report_tells_neither_batch_nor_a_delta_of_many_digits() -> None:
+    report = sample_report(people=3)
+    report = changed(report, "audited.mechanism", "DP-SGD, 85 steps of 106 rows on average, gradients clipped to 0.5")
+    report = changed(changed(report, "levels.1.guarantee.delta", 5.52e-6), "levels.1.guarantee.epsilon.value", 0.98765)
+    card = model_card(report, 1)
+    assert "trained by DP-SGD." in card
+    assert front_matter(card)["privacy"] | {"relation": ""} == {"epsilon": 0.988, "delta": 1e-5, "relation": ""}
+    assert not any(told in card for told in ("106", "5.5", "0.98765"))
 
 
 def test_nothing_is_claimed_on_a_card_without_a_proof() -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from seedscope.core.errors import SeedscopeError
-from seedscope.report import claim_folder, folder, read_report, write_report
+from seedscope.report import claim_folder, folder, read_report, write_charts, write_report
 from tests.helpers.report_sample import changed, public_report, sample_individuals, sample_report
 
 REPORT = sample_report(people=20)
@@ -100,6 +100,14 @@ def test_charts_are_written_for_every_level(tmp_path: Path) -> None:
     paths = folder.write_charts(tmp_path, "svg")
     assert {path.name for path in paths} >= {"people-0.svg", "people-1.svg"}
     assert all(path.read_text(encoding="utf-8").startswith("<svg") for path in paths)
+
+
+def test_pictures_without_what_draws_them_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_report(tmp_path / "run", sample_report())
+    monkeypatch.setattr("seedscope.core.extras.find_spec", lambda package: None)
+    with pytest.raises(SeedscopeError, match=r"need vl-convert: pip install 'seedscope\[pictures\]'"):
+        write_charts(tmp_path / "run")
+    assert not (tmp_path / "run" / "charts").exists()
 
 
 def test_the_json_on_disk_is_strict(tmp_path: Path) -> None:

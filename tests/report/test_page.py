@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+import importlib.util
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,3 +171,15 @@ def without_width(value: Any) -> Any:
 def test_an_interval_of_one_number_is_not_shown() -> None:
     assert 'class="interval"' in render_page(sample_report())
     assert 'class="interval"' not in render_page(without_width(sample_report()))
+
+
+def test_the_charts_library_is_what_its_package_has() -> None:
+    spec = importlib.util.spec_from_file_location("make_vega", Path(__file__).parents[2] / "docs" / "make_vega.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    ours, theirs = html.asset("vega.js"), made.bundle()
+    if ours.split("\n")[0] != theirs.split("\n")[0]:
+        pytest.skip("another version of vl-convert is installed")
+    assert ours == theirs

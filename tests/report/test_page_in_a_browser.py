@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from seedscope.report import render_page, rows, words
+from seedscope.report import render_comparison, render_page, rows, words
+from seedscope.report.sheet import render_sheet
 from tests.helpers.report_sample import HOSTILE, changed, hostile_report, public_report, sample_report, with_both_sides
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser; pip install playwright")
@@ -498,7 +499,7 @@ def test_a_bug_in_the_training_comes_before_everything_else(show: Callable[..., 
     for width in (WIDE, NARROW):
         opened = show({**REPORT, "alarms": [alarm]}, width)
         told = opened.page.get_by_role("alert")
-        assert told.inner_text() == f"Bug in the training. {alarm}"
+        assert told.inner_text() == f"An attack beats what is claimed. {alarm}"
         assert told.bounding_box()["y"] < opened.page.locator("#headline").bounding_box()["y"]
         assert opened.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     assert show(REPORT).page.get_by_role("alert").count() == 0
@@ -567,3 +568,44 @@ def test_nothing_is_cut_off_on_paper(show: Callable[..., Opened], paper: int) ->
       && one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0 && !one.closest(".hidden-label, svg, .skip"))
       .map((one) => one.outerHTML.slice(0, 90))"""
     assert opened.page.locator("main *").evaluate_all(hidden) == []
+
+
+def small_pages() -> dict[str, str]:
+    """Return the other pages that are made: a comparison, remedies, and the sheet of one person."""
+    number = {"value": 0.709, "kind": "statistical", "lower": 0.626, "upper": 0.793, "confidence": 0.95}
+    names = ("accuracy", "disagreement", "arbitrary_share", "most_exposed", "advantage_upper", "epsilon", "undecided")
+    row = {"delta": 1e-6, "spending": "composed"} | dict.fromkeys(names, number)
+    titles = ("objective perturbation, Gaussian", "output perturbation", "abstain unless 3 models agree")
+    rows = [{"title": title, "name": title} | row for title in titles]
+    said = {"data": "patients", "models": 600, "sentences": ["Best of all.", "Cheapest for 5 %.", "Each ε is proved."]}
+    left_out = {"left_out": {"dpsgd": "it needs add_or_remove"}}
+    about = {
+        "risk": "ε = 1, δ = 1e-06",
+        "relation": "one person added or taken out",
+        "mechanism": "output perturbation",
+    }
+    found = said | about | left_out | {"contenders": rows, "remedies": rows, "recommended": titles[0]}
+    person = {"part": "train", "predicted": "ill", "agreement": 0.67, "disagreement": 0.885, "advantage": 0.07}
+    sheet = render_sheet(REPORT, "000017", [person] * len(REPORT["levels"]))
+    return {kind: render_comparison(found, kind) for kind in ("comparison", "remedies")} | {"sheet": sheet}
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("kind", ["comparison", "remedies", "sheet"])
+def test_the_other_pages_fit_their_window_and_axe_finds_nothing_serious(
+    browser: Any, tmp_path: Path, kind: str, width: int
+) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(small_pages()[kind], encoding="utf-8")
+    context = browser.new_context(viewport={"width": width, "height": 1000}, offline=True, bypass_csp=True)
+    opened = Opened(context.new_page())
+    opened.page.goto(file.as_uri())
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert serious(opened) == []
+    assert opened.complaints == []
+    context.close()
+
+
+def test_no_number_of_a_table_is_cut_off_where_there_is_room(show: Callable[..., Opened]) -> None:
+    tables = show(REPORT, WIDE).page.locator(".scroll:not(:has(#table))")
+    assert tables.evaluate_all("all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).length") == 0

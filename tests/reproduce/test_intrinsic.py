@@ -14,8 +14,10 @@ from seedscope.reproduce import intrinsic as study
 from seedscope.reproduce.comparison import Run, Study, paper_numbers
 from seedscope.reproduce.intrinsic import attack, curves, grids, noise, noise_figures, tables
 from seedscope.reproduce.intrinsic.settings import (
+    ATTACKED,
     BINARY,
     CONVOLUTIONAL,
+    DIGITS,
     KNOWN,
     PUBLISHED,
     SETTINGS,
@@ -297,15 +299,34 @@ def test_without_any_data_the_study_says_how_to_get_them(monkeypatch: pytest.Mon
         study.chosen_data(["adult"], "small")
 
 
-def test_the_small_attack_is_of_few_rows_learned_by_heart() -> None:
-    data = SMALL_ATTACK.load()
+def test_the_small_attack_is_of_few_rows_learned_by_heart_and_the_others_are_no_members() -> None:
+    whole, data = ss.load("digits"), SMALL_ATTACK.load()
     assert len(data.train) == SMALL_ATTACK.rows == 300
-    assert len(Attack(data="digits").load().train) > 1000
+    assert len(data.train) + len(data.test) == len(whole.train) + len(whole.test)
+    assert not set(data.train.ids) & set(data.test.ids)
 
 
-def test_the_attack_on_the_papers_network_is_not_in_the_small_study() -> None:
-    with pytest.raises(SeedscopeError, match="at the scale 'paper'"):
-        study.chosen_data(["cifar10-small"], "small")
+@pytest.mark.paper_data
+def test_the_attack_on_the_papers_network_trains_on_as_many_images_as_the_authors() -> None:
+    data = Attack().load()
+    assert (len(data.train), len(data.test)) == (13_500, 4_500)
+    counts = np.bincount(data.train.labels)
+    assert counts.min() > 0.95 * counts.mean()
+
+
+def test_few_of_the_papers_networks_are_attacked_only_where_they_are_named(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ATTACKED not in study.chosen_data(None, "small")
+    assert study.chosen_attack(DIGITS, "paper") == SMALL_ATTACK
+    assert study.chosen_attack(ATTACKED, "paper") == Attack()
+    few = study.chosen_attack(ATTACKED, "small")
+    assert "8 of the paper's networks" in capsys.readouterr().err
+    assert set(few.steps) <= set(Attack().steps)
+    small = replace(run, scale="small")
+    assert attack.attack_store(few, small) == run.store("cifar10-small-vgg")  # kept: it takes long
+    assert attack.attack_store(SMALL_ATTACK, small) is None
+    assert [attack.difference(one) == "" for one in (Attack(), few, SMALL_ATTACK)] == [True, False, False]
 
 
 def test_an_unknown_data_set_is_refused() -> None:
@@ -377,6 +398,21 @@ def test_the_noise_of_a_short_training_is_its_initial_point(noisy: noise.NoiseOu
     assert {place for place, _ in found} == {noise.TESTS, noise.ORIGIN, noise.PERSONAL}
 
 
+def test_a_networks_noise_has_the_same_tests_and_pictures(noisy: noise.NoiseOutcome, run: Run) -> None:
+    found = noise.study_network_noise(NETWORK, bounded(), run, seeds=60)
+    rows = {row.quantity: row.ours for row in noise.test_rows(found)}
+    assert rows["Henze–Zirkler p, smallest of subsets"] == found.smallest_of_subsets
+    assert rows["weights that are not Gaussian, %"] == 100 * found.varied.normality_by_weight.rejected_share > 0
+    weights = ss.intrinsic.checkpoint_weights(noise.trained(NETWORK, bounded(), ss.Grid(60), run, "noise"))[:, 0]
+    np.testing.assert_array_equal(
+        found.varied.normality_by_weight.p_values, ss.intrinsic.shapiro_wilk(weights).p_values
+    )
+    drawn = noise_figures.p_value_chart([noisy, found]).to_dict()
+    names = [panel["data"]["name"] for panel in drawn["concat"]]
+    inits = [{row["init"] for row in drawn["datasets"][name]} for name in names]
+    assert inits == [{"varied", "one for all"}, {"varied"}]
+
+
 def test_pictures_of_the_noise_have_a_panel_for_each_set(
     noisy: noise.NoiseOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,4 +421,4 @@ def test_pictures_of_the_noise_have_a_panel_for_each_set(
     monkeypatch.setattr(noise, "POWER_SAMPLES", (30,))
     monkeypatch.setattr(noise, "POWER_DIMENSIONS", (2, 5))
     laws = [row["law"] for row in noise.power_study(repetitions=1)]
-    assert laws == ["normal_diagonal"] * 2 + ["laplace"] * 2 + ["uniform"] * 2
+    assert laws == ["normal_full"] * 2 + ["normal_diagonal"] * 2 + ["laplace"] * 2 + ["uniform"] * 2

@@ -13,6 +13,7 @@ from seedscope import Dataset
 from seedscope.core.errors import SeedscopeError
 from seedscope.reproduce import per_instance as study
 from seedscope.reproduce.comparison import Run, Study
+from seedscope.reproduce.per_instance import __main__ as alone
 from seedscope.reproduce.per_instance import batches, settings
 from seedscope.reproduce.per_instance.cells import CellOutcome, student_half_width, study_cell, study_directions
 from seedscope.reproduce.per_instance.sampled_losses import RUNS, loss_rows, study_losses
@@ -125,6 +126,18 @@ def test_losses_of_the_same_people_stand_beside_their_composition(
     assert rows["largest advantage, at least"] <= rows["largest advantage, at most"]
     composed = [value for name, value in rows.items() if name.endswith("GLA's composition")]
     assert len(composed) == 2
+
+
+def test_this_part_alone_goes_on_with_as_many_runs_people_and_epochs_as_one_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(settings.SWEEPS, ("mnist", "paper"), SWEEP)
+    for runs in ("2", "3"):
+        asked = ["mnist", "--runs", runs, "--people", "4", "--epochs", "1", "--out", str(tmp_path)]
+        monkeypatch.setattr("sys.argv", ["losses", *asked])
+        alone.main()
+        assert f"1 epochs, {runs} runs, 4 people: advantage that the guarantee allows: " in capsys.readouterr().out
+    assert len(list((tmp_path / "stores").iterdir())) == 1  # which has grown
 
 
 @pytest.mark.slow

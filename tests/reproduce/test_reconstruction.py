@@ -11,13 +11,13 @@ import pytest
 
 import seedscope as ss
 from seedscope.analyses import reconstruction as rc
-from seedscope.core.errors import SeedscopeError
+from seedscope.core import SeedscopeError, data_uri
 from seedscope.models.convolutional import CNN, StridedLayer
 from seedscope.reproduce import reconstruction as study
 from seedscope.reproduce.comparison import Study
 from seedscope.reproduce.reconstruction import networks
 from seedscope.reproduce.reconstruction.network_figures import frontier, sample_chart
-from seedscope.reproduce.reconstruction.pictures import data_uri, picture_rows
+from seedscope.reproduce.reconstruction.pictures import picture_rows
 from tests.helpers.small_data import images
 
 WAYS = ("as printed", "corrected")
@@ -87,6 +87,8 @@ def test_figures_of_the_logistic_regression(tmp_path: Path) -> None:
     for one in part.comparisons:
         if one.paper is not None and "corrected" not in one.quantity and "error bound" not in one.quantity:
             assert one.ours == pytest.approx(one.paper, rel=2e-3, abs=1e-9), one.quantity
+    found = {one.quantity: one.ours for one in part.comparisons if one.place == "BR Figure 2"}
+    assert found["median bound by the spectral norm"] < found["median dFIL bound"]  # d/Tr I ≥ 1/‖I‖
     written = {path.name for path in Study("reconstruction", "small", part.comparisons, part.charts).save(tmp_path)}
     assert {"figure-2-bounds.svg", "figure-3-attack.svg", "figure-4-reconstructions.svg"} <= written
 
@@ -96,8 +98,7 @@ def test_networks_train_once_and_draw_their_trade_off(tmp_path: Path, monkeypatc
     """A tiny sweep on small images instead of MNIST; the second time everything is in the stores."""
     model = CNN((StridedLayer(2, 4, "same", 2, stride=2),), activation="tanh", pool="average")
     monkeypatch.setattr(ss, "load", lambda name: images(40, 9), raising=False)
-    monkeypatch.setitem(networks.MODELS, "mnist", lambda: model)
-    sweep = networks.Sweep("mnist", 30, 4, 6, (2, 4), (5.0,), (2.0,), (0.1,), 2)
+    sweep = networks.Sweep("mnist", 30, 4, 6, (2, 4), (5.0,), (2.0,), (0.1,), 2, lambda: model)
     monkeypatch.setitem(networks.SWEEPS, ("mnist", "small"), sweep)
     part = study.study_trade_off("mnist", "small", tmp_path, 1, True)
     assert len(part.comparisons) == 8 + 2 * 11
@@ -124,6 +125,11 @@ def test_the_grids_at_the_papers_scale_are_its_tables() -> None:
         "mnist": 6 * 6 * 3 * 4,
         "cifar10-small": 5 * 8 * 3 * 5,
     }
+    for scale in ("small", "medium"):  # Figure 6's setting is trained with the panel
+        panel, shown = networks.SWEEPS["cifar10-small", scale], networks.SAMPLED[scale]
+        assert len(shown.settings) == 1
+        assert set(shown.settings) <= set(panel.settings)
+        assert shown.checkpoints == panel.checkpoints
     drawn = networks.SAMPLED["paper"]
     assert (drawn.checkpoints, drawn.settings) == ((5000,), [(0.5, 1.0, 0.1)])  # the text below Figure 6
 

@@ -14,6 +14,7 @@ from seedscope.accounting.conversions import (
     dpsgd_noise_multiplier,
     personal_budget,
     rdp_to_epsilon,
+    smallest_noise,
 )
 from seedscope.accounting.gaussian import (
     classical_gaussian_epsilon,
@@ -30,6 +31,7 @@ from seedscope.accounting.gaussian_objective import (
     pull_corners,
     smallest_scale,
 )
+from seedscope.accounting.last_iterate import last_iterate_epsilon
 from seedscope.accounting.meanings import plain_meanings
 from seedscope.accounting.norm_bins import ABOVE, BINS, SHIFT, TOP, bin_edges, binned_up, divergence_table
 from seedscope.accounting.order_two import SMOOTH_CLIPPING_BOUND, dpsgd_rdp, gaussian_rdp, pure_epsilon_rdp
@@ -67,6 +69,7 @@ __all__ = [
     "gaussian_objective_noise_scale",
     "gaussian_rdp",
     "gaussian_true_positive_rate",
+    "last_iterate_epsilon",
     "membership_advantage",
     "path_epsilon",
     "personal_budget",
@@ -77,6 +80,7 @@ __all__ = [
     "rdp_to_epsilon",
     "reconstruction_success_upper",
     "sampled_gaussian_rdp",
+    "smallest_noise",
     "smallest_scale",
     "trade_off",
     "true_positive_rate",

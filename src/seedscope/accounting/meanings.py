@@ -22,10 +22,10 @@ def plain_meanings(
         reconstruction: chances to guess a record without the model, and with it at most.
 
     >>> next(plain_meanings(1.0, 0.46, []))
-    'any outcome is at most 2.72 times likelier because of one person, up to δ'
+    'no outcome is more probable than 2.72 times what it is without one person, plus δ'
     """
     factor = f"{math.exp(epsilon):.3g}" if epsilon < 700 else "∞"
-    yield f"any outcome is at most {factor} times likelier because of one person, up to δ"
+    yield f"no outcome is more probable than {factor} times what it is without one person, plus δ"
     gained = 100 * advantage
     yield f"a membership attack finds at most {gained:.3g} points more of the members than it accuses of outsiders"
     for rate in true_positive_rates:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from seedscope.accounting import Risk
+from seedscope.accounting import Risk, TradeOff
 from seedscope.analyses import multiplicity
 from seedscope.analyses.privacy_loss import everybody
 from seedscope.auditing.levels import ARBITRARY
@@ -21,7 +21,9 @@ from seedscope.core import (
     Number,
     Relation,
     SeedscopeError,
+    has_networks,
     last_step,
+    networks_missing,
     require,
     require_count,
     require_type,
@@ -67,8 +69,8 @@ USUALLY_BEST: dict[Relation, str] = {
 class Contender:
     """One mechanism at the common risk: what is guaranteed, and what its models are worth.
 
-    `advantage_upper` bounds every membership attack on anyone; `most_exposed` is what the best possible attack gains on
-    the person of this data set who is most exposed (None beyond two classes and below 20 models). `accuracy` is the
+    `curve` bounds every membership attack on anyone; `most_exposed` is what the best possible attack gains on
+    the person of this data set who is most exposed (None where too few models tell). `accuracy` is the
     mean over re-trainings, its interval that of people like the test people; `disagreement` the test people's mean.
     """
 
@@ -76,7 +78,7 @@ class Contender:
     mechanism: Mechanism
     epsilon: Number | None
     delta: float
-    advantage_upper: Number | None
+    curve: TradeOff | None
     accuracy: Number
     disagreement: Number
     arbitrary_share: Number
@@ -88,13 +90,19 @@ class Contender:
         """The name for people to read."""
         return TITLES[self.name]
 
+    @property
+    def advantage_upper(self) -> Number | None:
+        """What no membership attack on anyone gains more than; None without a guarantee."""
+        return None if self.curve is None else self.curve.advantage
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
         numbers = ("epsilon", "advantage_upper", "most_exposed", "accuracy", "disagreement", "arbitrary_share")
         own: dict[str, Number | None] = {name: getattr(self, name) for name in numbers}
         plain = {name: None if number is None else number.as_dict() for name, number in own.items()}
-        mechanism = self.mechanism.describe()
-        return {"name": self.name, "title": self.title, "delta": self.delta, **plain, "mechanism": mechanism}
+        mechanism, curve = self.mechanism.describe(), None if self.curve is None else self.curve.as_dict()
+        about = {"name": self.name, "title": self.title, "delta": self.delta}
+        return about | plain | {"trade_off": curve, "mechanism": mechanism}
 
 
 @dataclass(frozen=True)
@@ -253,8 +261,11 @@ def _wanted(mechanisms: Iterable[str]) -> list[str]:
 
 def _left_out(names: list[str], relation: Relation) -> dict[str, str]:
     """Return the mechanisms that cannot be compared, each with the reason."""
-    reason = "the noise of DP-SGD is calibrated for adding and removing a person; compare with add_or_remove"
-    return {"dpsgd": reason} if "dpsgd" in names and relation == "replace_one" else {}
+    if "dpsgd" not in names:
+        return {}
+    if relation == "replace_one":
+        return {"dpsgd": "its noise is calibrated for adding and removing a person; compare with add_or_remove"}
+    return {} if has_networks() else {"dpsgd": str(networks_missing("DP-SGD")).removesuffix(".")}
 
 
 def _refusals(made: Mapping[str, Mechanism], conditions: Conditions) -> dict[str, str]:
@@ -306,7 +317,7 @@ def contender(name: str, ensemble: Ensemble, data: Dataset) -> Contender:
         mechanism=ensemble.mechanism,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
-        advantage_upper=None if curve is None else curve.advantage,
+        curve=curve,
         accuracy=_accuracy(ensemble),
         disagreement=decided.mean,
         arbitrary_share=Number(shares[0], "statistical", shares[1], shares[2], CONFIDENCE),

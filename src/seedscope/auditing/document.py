@@ -13,11 +13,12 @@ from seedscope.auditing import people as people_module
 from seedscope.auditing.advice import advice
 from seedscope.auditing.groups import group_comparisons
 from seedscope.auditing.judged import plain_facts, plain_verdict
-from seedscope.auditing.level_document import level_document, public_level
+from seedscope.auditing.level_document import level_document, public_alarm, public_level
 from seedscope.auditing.levels import Level
 from seedscope.auditing.performance import performance
+from seedscope.auditing.pictures import pictures
 from seedscope.auditing.relations import relations
-from seedscope.auditing.words import GLOSSARY, NO_OWN, NOT_OWN, NOTICE, PUBLIC_ALARM, describe_model
+from seedscope.auditing.words import ALARM_NOTICE, GLOSSARY, NO_OWN, NOT_OWN, NOTICE, PUBLIC_NOTICE, describe_model
 from seedscope.core import RELATION_WORDS, plain_list, plain_values, printable
 from seedscope.mechanisms import only_if
 from seedscope.planning import Description
@@ -30,6 +31,7 @@ FORMAT, VERSION = "seedscope-report", 1
 
 def whole_document(audit: Audit) -> dict[str, Any]:
     """Return the whole report."""
+    images = pictures(audit.levels, audit.data)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -43,6 +45,7 @@ def whole_document(audit: Audit) -> dict[str, Any]:
             for level, measured in zip(audit.levels, audit.facts, strict=True)
         ],
         "performance": performance(audit.levels, audit.data),
+        **({} if images is None else {"images": images}),
         "people": _people(audit),
         "groups": group_comparisons(audit.levels),
         "relations": relations(audit.levels[audit.verdict.level]) + [finding.as_dict() for finding in audit.findings],
@@ -52,27 +55,36 @@ def whole_document(audit: Audit) -> dict[str, Any]:
         "provenance": _provenance(audit),
         "glossary": [{"term": term, "meaning": meaning} for term, meaning in GLOSSARY.items()],
         "notice": NOTICE,
+        "for_everybody": _public_facts(audit),
     }
 
 
 def public_document(audit: Audit) -> dict[str, Any]:
     """Return only what does not depend on the data: mechanism, model, the guarantees, and an alarm if there is one."""
-    description = description_of(audit)
     return {
         "format": FORMAT,
         "version": VERSION,
         "public": True,
         "title": "Privacy of a trained model",
-        **({"alarms": [PUBLIC_ALARM]} if audit.alarms else {}),
+        **_public_facts(audit),
+        "provenance": {"seedscope": description_of(audit).versions["seedscope"], "made": audit.made},
+        "glossary": [{"term": term, "meaning": meaning} for term, meaning in GLOSSARY.items()],
+        "notice": ALARM_NOTICE if audit.alarms else PUBLIC_NOTICE,
+    }
+
+
+def _public_facts(audit: Audit) -> dict[str, Any]:
+    """Return what everybody may know of model and guarantees: the public page's facts, and the model card's."""
+    description = description_of(audit)
+    alarms = list(dict.fromkeys(public_alarm(level) for level in audit.levels if level.broken))
+    return {
+        **({"alarms": alarms} if alarms else {}),
         "audited": {
             "mechanism": description.mechanism.public_words(),
             "model": description.model.name,
             "relation": RELATION_WORDS[description.grid.relation],
         },
         "levels": [public_level(level) for level in audit.levels],
-        "provenance": {"seedscope": description.versions["seedscope"], "made": audit.made},
-        "glossary": [{"term": term, "meaning": meaning} for term, meaning in GLOSSARY.items()],
-        "notice": "This page has only facts that do not depend on anybody's data.",
     }
 
 

@@ -36,6 +36,8 @@ def facts(
     levels: Sequence[Level],
     plain: np.ndarray | float | None = None,
     repeated: Number | None = None,
+    alone: int = 0,
+    people: float | None = None,
 ) -> Facts:
     """Return what is known of a level.
 
@@ -44,12 +46,15 @@ def facts(
         levels: all levels of the audit: the most accurate is what privacy's price is at least compared with.
         plain: without privacy, whether each test person is decided rightly; or the accuracy that somebody declares.
         repeated: the share of training rows that are there more than once.
+        alone: how many people are given away by the features alone.
+        people: how many were trained on, where somebody declares it.
     """
     share, decided = level.arbitrary_share, level.multiplicity
     return {
-        **_privacy(level, repeated),
+        **_privacy(level, repeated, alone, people),
         "arbitrary": share,
         "arbitrary_people": Number(float((decided.disagreement >= ARBITRARY).sum()), "estimate"),
+        "arbitrary_together": level.arbitrary_together,
         "coin_tosses": Number(float((decided.consensus_share < COIN_TOSS).sum()), "estimate"),
         "retrainings": Number(float(decided.models), "proved"),
         "accuracy": group_accuracy(level.right, level.confidence),
@@ -58,7 +63,7 @@ def facts(
     }
 
 
-def _privacy(level: Level, repeated: Number | None) -> Facts:
+def _privacy(level: Level, repeated: Number | None, alone: int, declared: float | None) -> Facts:
     """Return what is proved, what the attack achieved, and about whom nothing is known."""
     tests, epsilon = level.membership, level.guarantee.epsilon
     people = level.ensemble.description.data.people
@@ -66,12 +71,19 @@ def _privacy(level: Level, repeated: Number | None) -> Facts:
         "epsilon": epsilon,
         "delta_people": None if epsilon is None else Number(level.guarantee.delta * people, "estimate", note=DECLARED),
         "proved_advantage": proved_advantage(level),
-        "advantage": advantage(level),
+        "advantage": _told_by_features(alone) or advantage(level, declared),
         "mean_advantage": None if tests is None else tests.set_advantage,
         "epsilon_shown": None if tests is None else tests.set_epsilon_lower,
-        "unseen": unseen(level),
+        "unseen": unseen(level, declared),
         "repeated": repeated,
     }
+
+
+def _told_by_features(alone: int) -> Number | None:
+    """Return the advantage over whoever is the only one with a level of a category: the features have it by them."""
+    whose = "1 person is the only one" if alone == 1 else f"{alone:,} people are each the only one"
+    note = f"{whose} with a level of a category, and levels are learned: the model's features tell that they are there"
+    return Number(1.0, "proved", 1.0, 1.0, note=note) if alone else None
 
 
 def repeated_rows(data: Dataset | None) -> Number | None:
@@ -100,18 +112,20 @@ def proved_advantage(level: Guaranteed) -> Number | None:
     return Number(value, epsilon.kind)
 
 
-def advantage(level: Level) -> Number | None:
+def advantage(level: Level, declared: float | None = None) -> Number | None:
     """Return the most exposed person's advantage with the best bounds there are; None where nothing is known.
 
     From above: what is proved, or the privacy loss of everybody, or our attack on those attacked. From below: what was
     shown of anybody. Only what is proved counts as a proof: an ε that presumes public scaling bounds nothing here.
+    Where nobody declares how many people models from elsewhere were trained on, an attack bounds only those attacked,
+    and a proof is what bounds the others.
     """
     seen, proof = _seen(level), proved_advantage(level)
     upper = [proof.value] if proof is not None and proof.kind == "proved" else []
     if seen is None:
         return Number(upper[0], "proved", 0.0, upper[0], note="by the proof alone") if upper else None
     value, low, high, note, kind = seen
-    if upper and upper[0] < high:
+    if upper and (upper[0] < high or (level.attacked_elsewhere and not declared)):
         high, note = upper[0], f"{note}, and by the proof"
     value, low = min(value, high), min(low, high)
     return Number(value, kind, low, high, level.confidence if kind == "statistical" else None, note)
@@ -122,7 +136,7 @@ def _seen(level: Level) -> tuple[float, float, float, str, Kind] | None:
     loss = _loss(level)
     if loss is not None:
         ends = (float(np.max(values)) for values in (loss.advantage, loss.advantage_lower, loss.advantage_upper))
-        return *ends, f"any attack on each of {len(loss.people):,} people", loss.kind
+        return *ends, f"any attack on each of {len(loss.people):,} people by one who {loss.attacker}", loss.kind
     if level.membership is None:
         return None
     lower, upper = level.membership.advantage_bounds
@@ -140,21 +154,24 @@ def _loss(level: Level) -> Any:
     return loss if tested is None or tested.holds else None
 
 
-def unseen(level: Level) -> Number | None:
+def unseen(level: Level, declared: float | None = None) -> Number | None:
     """Return the largest share of people who may be more exposed than everybody whom the bounds are about.
 
     Nobody, where a proof or the privacy loss of everybody has the bound. After an attack on n people drawn at random,
     1 − (1 − confidence)^(1/n): were more of all people worse off, one of them would have been among the n. Of people
-    who were chosen by name nothing follows for others. Of models from elsewhere those attacked are taken for everybody.
+    who were chosen by name nothing follows for others. How many people models from elsewhere were trained on is known
+    only if it is declared.
     """
-    bound, proof, loss = advantage(level), proved_advantage(level), _loss(level)
+    bound, proof, loss = advantage(level, declared), proved_advantage(level), _loss(level)
     if bound is None:
         return None
     trained_on = level.ensemble.description.data.people
     by_proof = proof is not None and proof.kind == "proved" and bound.upper is not None and proof.value <= bound.upper
     count, drawn = (len(level.audited), level.drawn) if loss is None else (len(loss.people), 0)
     if level.attacked_elsewhere and not by_proof:
-        return Number(0.0, "estimate", note=f"the {count:,} people attacked are taken for everybody trained on")
+        note = f"{count:,} people attacked, of {declared:,.0f} declared" if declared else ""
+        share = max(0.0, 1 - count / declared) if declared else 0.0
+        return Number(share, "estimate", 0.0, share, note=note) if declared else None
     if by_proof or count >= trained_on:
         return Number(0.0, "proved" if by_proof else "statistical", confidence=None if by_proof else level.confidence)
     share = 1 - (1 - level.confidence) ** (1 / drawn) if drawn else 1 - count / trained_on

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from seedscope.analyses.membership import MembershipTests
 from seedscope.auditing.facts import decided_without_privacy, facts, repeated_rows
 from seedscope.auditing.intrinsic_people import most_exposed
@@ -16,7 +14,7 @@ from seedscope.auditing.policy import STATUS_WORDS, Check, Policy, read_policy
 from seedscope.auditing.quantities import QUANTITIES
 from seedscope.auditing.verdict import MEASURED, Case, KeyNumber, Outcome, Verdict, judge
 from seedscope.auditing.words import guarantee_meaning
-from seedscope.core import RELATION_WORDS, Number, number_or_none
+from seedscope.core import RELATION_WORDS, Number, SeedscopeError, number_or_none
 from seedscope.datasets import Dataset
 from seedscope.mechanisms import NOT_COVERED, only_if
 from seedscope.planning import Preprocessing
@@ -27,19 +25,25 @@ OF_AN_AUDIT = "Models of an audit must not be released: their seeds are known. T
 def verdict_on(levels: Sequence[Level], policy: Policy | None = None, data: Dataset | None = None) -> Verdict:
     """Return the verdict on the levels of an audit under a policy, by default Seedscope's own."""
     rules = policy or read_policy()
-    declared = rules.declared.get("accuracy_without_privacy")
-    plain: Any = float(declared) if declared is not None else decided_without_privacy(data, levels[0].tested)
-    twice = repeated_rows(data)
-    verdict = judge([_case(level, levels, plain, twice) for level in levels], rules)
+    plain: Any = _declared(rules, "accuracy_without_privacy")
+    plain = decided_without_privacy(data, levels[0].tested) if plain is None else plain
+    twice, alone, people = repeated_rows(data), 0 if data is None else data.alone, _declared(rules, "people")
+    known = [facts(level, levels, plain, twice, alone, people) for level in levels]
+    cases = [Case(level.label, found, level.broken) for level, found in zip(levels, known, strict=True)]
+    verdict = judge(cases, rules)
     level = levels[verdict.level]
     also = [sentence for sentence in (membership_sentence(level.membership), group_sentence(level)) if sentence]
     numbers = tuple(number for number in (_privacy_number(level), *verdict.numbers) if number)
     return replace(verdict, sentences=(*verdict.sentences, *also), numbers=numbers)
 
 
-def _case(level: Level, levels: Sequence[Level], plain: np.ndarray | float | None, repeated: Number | None) -> Case:
-    """Return what is known of a level."""
-    return Case(level.label, facts(level, levels, plain, repeated), level.broken)
+def _declared(policy: Policy, name: str) -> float | None:
+    """Return a number that the policy's owner declares; None where nothing is said."""
+    said = policy.declared.get(name)
+    try:
+        return None if said is None else float(said)
+    except ValueError:
+        raise SeedscopeError(f"{name}, which the policy declares, must be a number, got {said!r}.", "policy") from None
 
 
 def judge_report(report: Mapping[str, Any], policy: Policy | None = None) -> Verdict:
@@ -132,7 +136,10 @@ def plain_judgement(verdict: Verdict) -> dict[str, Any]:
         "level": verdict.level,
         "exit_code": verdict.exit_code,
         "policy": {"name": verdict.policy.name, "origin": verdict.policy.origin},
-        "checks": [plain_check(check) for check in verdict.checks],
+        "checks": [
+            plain_check(check) | ({"ways_out": list(ways)} if ways else {})
+            for check, ways in zip(verdict.checks, verdict.ways_out, strict=True)
+        ],
         "by_level": [_plain_outcome(outcome) for outcome in verdict.outcomes],
         "measured": measured(verdict.facts),
     }
@@ -194,10 +201,16 @@ def declared(verdict: Verdict, levels: Sequence[Level]) -> list[dict[str, str]]:
         "A person is": "all rows of one person" if person else "a row of the table",
         "Preprocessing": preprocessing_words(level.ensemble.description.preprocessing),
         "δ": f"{level.guarantee.delta:.2g}" if level.guarantee.epsilon is not None else "none: nothing is claimed",
-        "Attacker": "knows all other people's data, the training and its settings, and sees the final model",
+        "Attacker": f"knows all other people's data, the training and its settings, and {_seen(level)}",
     }
     own = {str(name).replace("_", " ").capitalize(): str(value) for name, value in verdict.policy.declared.items()}
     return [{"name": name, "value": value} for name, value in (said | own).items()]
+
+
+def _seen(level: Level) -> str:
+    """Return what the attackers see whom a level is held against: one that was tried, and the best possible one."""
+    steps = level.privacy_loss is not None and level.ensemble.mechanism.last_step > 0
+    return "sees the final model" + (", the best possible one also every step of training" if steps else "")
 
 
 def preprocessing_words(preprocessing: Preprocessing) -> str:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from seedscope.accounting import plain_meanings
+from seedscope.accounting import plain_meanings, trade_off
 from seedscope.analyses.per_instance import PerInstancePrivacy
 from seedscope.auditing.intrinsic_people import plain_numbers
 from seedscope.auditing.levels import Level
 from seedscope.auditing.performance import settings
 from seedscope.auditing.sensitive import plain_told
-from seedscope.auditing.words import NOT_OWN, PUBLIC_ALARM, PUBLIC_DELTA, guarantee_meaning
-from seedscope.core import RELATION_WORDS, Number, number_or_none, plain_list, plain_values
+from seedscope.auditing.words import NOT_OWN, PUBLIC_ALARM, PUBLIC_DELTA, PUBLIC_LEAK, PUBLIC_SIZE, guarantee_meaning
+from seedscope.core import RELATION_WORDS, Number, number_or_none, plain_list, plain_values, rounded_up
 from seedscope.mechanisms import NOT_COVERED, SIZE_SEEN
+
+CALIBRATED = 1e-5  # as near below the ε that was asked for calibrated noise comes, as a share of it
 
 
 def level_document(level: Level) -> dict[str, Any]:
@@ -28,6 +29,7 @@ def level_document(level: Level) -> dict[str, Any]:
         "delta": level.guarantee.delta,
         "guarantee": _guarantee(level),
         "epsilon_tighter": number_or_none(level.epsilon_tighter),
+        "epsilon_last": number_or_none(level.epsilon_last),
         "accuracy": number_or_none(level.accuracy),
         "accuracy_smallest": float(level.accuracies.min()),
         "accuracy_largest": float(level.accuracies.max()),
@@ -158,8 +160,11 @@ def _intrinsic(level: Level) -> dict[str, Any]:
 
 
 def public_level(level: Level) -> dict[str, Any]:
-    """Return a level's guarantee in round numbers, which tell nothing of how many rows there were; none if beaten."""
-    untold = PUBLIC_ALARM if level.broken else PUBLIC_DELTA if level.ensemble.mechanism.delta_follows_size else ""
+    """Return a level's guarantee in round numbers, which tell nothing of how many rows there were; none if beaten.
+
+    With it goes the curve of these numbers: the mechanism's own tells the size.
+    """
+    untold = _untold(level)
     epsilon, delta = level.guarantee.epsilon, 0.0 if untold else rounded_up(level.guarantee.delta, digits=0)
     number = None if epsilon is None or untold else replace(epsilon, value=rounded_up(epsilon.value, digits=3))
     reason = untold or level.guarantee.reason.replace(SIZE_SEEN, "")  # whether it shows depends on how many there are
@@ -171,20 +176,32 @@ def public_level(level: Level) -> dict[str, Any]:
         "meaning": untold or guarantee_meaning(value, delta),
         "not_covered": list(NOT_COVERED),
     }
-    return {"label": label, "epsilon": value, "delta": delta, "guarantee": shown.describe() | words}
+    told = {"label": label, "epsilon": value, "delta": delta, "guarantee": shown.describe() | words}
+    if number is None or value is None:
+        return told
+    curve = trade_off(epsilon=value, delta=delta, kind=number.kind)
+    described = curve.as_dict()
+    meanings = plain_meanings(value, float(curve.advantage), described["true_positive_rates"])
+    return told | {"trade_off": described, "meanings": list(meanings)}
 
 
-def rounded_up(number: float, digits: int) -> float:
-    """Return a number of this many digits that is not below; without any digit, a power of ten.
+def public_alarm(level: Level) -> str:
+    """Return what everybody is told where an attack beat this level's claim."""
+    return PUBLIC_LEAK if level.guarantee.assumes else PUBLIC_ALARM
 
-    >>> rounded_up(0.99987, 3), rounded_up(5.5e-6, 0), rounded_up(1e-5, 0), rounded_up(1.0, 3)
-    (1.0, 1e-05, 1e-05, 1.0)
-    """
-    if not 0 < number < math.inf:
-        return number
-    if digits == 0:
-        power = float(f"1e{math.floor(math.log10(number))}")
-        return power if power >= number else float(f"1e{math.floor(math.log10(number)) + 1}")
-    places = digits - 1 - math.floor(math.log10(number))
-    nearest = round(number, places)
-    return nearest if nearest >= number else round(nearest + 10.0**-places, places)
+
+def _untold(level: Level) -> str:
+    """Return why no ε is claimed for everybody to read; empty where one can be."""
+    if level.broken:
+        return public_alarm(level)
+    if level.ensemble.mechanism.delta_follows_size:
+        return PUBLIC_DELTA
+    return PUBLIC_SIZE if _epsilon_tells_size(level) else ""
+
+
+def _epsilon_tells_size(level: Level) -> bool:
+    """Whether ε was worked out from noise and the number of rows: one that was asked for is a round number."""
+    epsilon = level.guarantee.epsilon
+    if epsilon is None or not level.ensemble.mechanism.epsilon_follows_size:
+        return False
+    return rounded_up(epsilon.value, digits=3) > epsilon.value * (1 + CALIBRATED)

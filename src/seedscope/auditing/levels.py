@@ -17,15 +17,22 @@ from seedscope.analyses.intrinsic import (
     intrinsic_privacy_of_people,
 )
 from seedscope.analyses.membership import LEAST_SEEDS, MembershipTests, likelihood_ratio_tests
-from seedscope.analyses.multiplicity import GroupDisagreement, Multiplicity, multiplicity
+from seedscope.analyses.multiplicity import (
+    GroupDisagreement,
+    Multiplicity,
+    multiplicity,
+    pooled_decisions,
+    pooled_worth,
+)
 from seedscope.analyses.per_instance import PerInstancePrivacy, epsilon_true_positive_rate, per_instance_privacy
 from seedscope.analyses.privacy_loss import LEAST_RUNS, PrivacyLoss, claimed_curve, everybody, everybody_redrawn
 from seedscope.analyses.reconstruction import Guessing
-from seedscope.auditing.records import Reconstruction, reconstruction
+from seedscope.auditing.quantities import TOGETHER
+from seedscope.auditing.records import Reconstruction, person_places, reconstruction
 from seedscope.auditing.released import certain_share
 from seedscope.auditing.sandwich import Sandwich, make_sandwich
 from seedscope.auditing.sensitive import told
-from seedscope.auditing.words import TIGHTER
+from seedscope.auditing.words import LAST, TIGHTER
 from seedscope.core import BASE, Number, Relation, SeedscopeError, last_step, require, varied_init
 from seedscope.datasets import Dataset
 from seedscope.execution import stand_ins_of
@@ -34,6 +41,7 @@ from seedscope.numerics import mean_interval
 from seedscope.storage import Ensemble
 
 Found = TypeVar("Found")
+LEAST_MAJORITIES = 20  # of which a share is counted
 ARBITRARY = 0.5  # a disagreement from here on: two re-trainings decide differently at least one time in four
 
 
@@ -57,7 +65,9 @@ class Level:
     `trained_multiplicity`, of the people in `trained`: all that were trained on, where they were scored.
     `per_instance`, `privacy_loss` (the best possible attack on each) and `reconstruction` name their own people;
     `intrinsic_people` is about the people audited. `certain` is the share of test people whom a released model
-    could certify by itself, where it can.
+    could certify by itself, where it can. `owners` says whose each place on the person axis is, where people have
+    several rows and the data were given. `epsilon_last` is the ε of the last weights alone, where a smaller one is
+    proved.
     """
 
     label: str
@@ -85,6 +95,9 @@ class Level:
     audited_apart: bool = False
     intrinsic_people: PersonalPrivacy | None = None
     certain: Number | None = None
+    owners: np.ndarray | None = None
+    epsilon_last: Number | None = None
+    arbitrary_together: Number | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -162,7 +175,7 @@ class Level:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """What contradicts the guarantee, by the tried attack or by everybody's loss: then the training has a bug."""
+        """What contradicts the guarantee, by the tried attack or by everybody's loss."""
         tried = () if self.sandwich is None else tuple(self.sandwich.broken)
         return tried if self.privacy_loss is None else (*tried, *self.privacy_loss.alarms)
 
@@ -223,6 +236,7 @@ def examine(
         else max(0, len(audited) - len(attacked.description.grid.people)),
         audited_multiplicity=_multiplicity_of_audited(attacked, membership, confidence),
         audited_apart=attacked.dataset.sizes["neighbour"] > 1,
+        arbitrary_together=_by_majority(scores, labels, confidence),
         trained=trained,
         trained_multiplicity=_multiplicity_of_trained(base, confidence),
         membership=membership,
@@ -245,6 +259,8 @@ def examine(
         reconstruction=_tried("reconstruction", left_out, lambda: reconstruction(base, data)),
         told=_told(base, data, sensitive, candidates, confidence, left_out),
         certain=None if data is None else certain_share(base, data, confidence),
+        owners=_owners(base, data),
+        epsilon_last=_epsilon_last(base, left_out),
         attack_relation=attacked.relation,
         left_out=tuple(left_out),
         stores=tuple(str(ensemble.path) for ensemble in ensembles if ensemble.path),
@@ -254,6 +270,28 @@ def examine(
         ),
         confidence=confidence,
     )
+
+
+def _owners(ensemble: Ensemble, data: Dataset | None) -> np.ndarray | None:
+    """Return whose each place on the person axis is; None where every row is a person, or nobody knows."""
+    if data is None or data.base.persons is None:
+        return None
+    size, places = ensemble.dataset.sizes["person"], person_places(data)
+    owners = np.arange(size)
+    owners[places] = size + data.base.persons
+    return owners
+
+
+def _epsilon_last(ensemble: Ensemble, left_out: list[LeftOut]) -> Number | None:
+    """Return the ε of the last weights alone, if no step before is ever seen; None where no smaller one is proved."""
+    last, every = ensemble.mechanism.last_iterate(ensemble.description.conditions), ensemble.guarantee.epsilon
+    if last is None or every is None:
+        return None
+    if last.epsilon is not None and last.epsilon.value < every.value:
+        return replace(last.epsilon, note="; ".join(filter(None, [LAST, last.epsilon.note])))
+    reason = last.reason if last.epsilon is None else "steps fade too slowly to hide more than that of all steps does."
+    left_out.append(LeftOut("ε of the last weights alone", reason))
+    return None
 
 
 def _told(
@@ -352,6 +390,13 @@ def _groups(ensemble: Ensemble, people: np.ndarray) -> dict[str, np.ndarray]:
     """Return each group attribute's value for these people."""
     names = ensemble.description.data.groups
     return {name: ensemble.texts(f"group_{k}")[people] for k, name in enumerate(names)}
+
+
+def _by_majority(scores: np.ndarray, labels: np.ndarray, confidence: float) -> Number | None:
+    """Return the share of arbitrary decisions where a majority of models decides; None without some majorities."""
+    if len(scores) < LEAST_MAJORITIES * TOGETHER:
+        return None
+    return pooled_worth(pooled_decisions(scores, TOGETHER, "consensus"), labels, ARBITRARY, confidence).arbitrary_share
 
 
 def _right(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -42,6 +42,7 @@ TOLD = {  # ends of the columns about a sensitive column: what they are
     "_chance": "chance",
     "_ceiling": "ceiling",
 }
+OF_PERSONS = (*ATTACKS, *BEST_ATTACK, "rank_advantage", "rank_membership", "rank_epsilon_lower")
 SHOWN = 5000
 EXTREMES = 200  # of each kind, shown whatever the rest
 
@@ -145,9 +146,20 @@ def _at_level(level: Level) -> pandas.DataFrame:
     claim |= {"epsilon_tighter": tighter}
     table |= {"level": level.label, **claim}
     for name, values in columns(level).items():
-        table[name] = _class_names(values, classes) if name == "predicted" else values
+        table[name] = _class_names(values, classes) if name == "predicted" else _for_all_rows(level, name, values)
     table |= told_columns(level) | own_unit_columns(level)
     return pandas.DataFrame(table).astype({"epsilon": float, "epsilon_tighter": float})
+
+
+def _for_all_rows(level: Level, name: str, values: np.ndarray) -> np.ndarray:
+    """Return a column in which what is about a person as a whole stands in every row of theirs."""
+    if level.owners is None or name not in OF_PERSONS:
+        return values
+    _, owner = np.unique(level.owners, return_inverse=True)
+    of_owner, known = np.full(owner.max() + 1, np.nan), np.isfinite(values)
+    of_owner[owner[known]] = values[known]
+    spread: np.ndarray = of_owner[owner]
+    return spread
 
 
 def shown_people(levels: Sequence[Level], limit: int = SHOWN) -> tuple[np.ndarray, str]:

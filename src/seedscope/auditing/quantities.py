@@ -7,6 +7,7 @@ from typing import Literal
 
 from seedscope.core import Number
 
+TOGETHER = 5  # models whose majority is compared with a single one
 Show = Literal["plain", "percent", "points", "count"]
 
 
@@ -66,6 +67,11 @@ QUANTITIES = {
         "percent",
     ),
     "arbitrary_people": Quantity("People with arbitrary decisions", "As many test people they are.", "count"),
+    "arbitrary_together": Quantity(
+        f"Arbitrary decisions of {TOGETHER} models",
+        f"The same share where the majority of {TOGETHER} models decides, which costs at most {TOGETHER} times the ε.",
+        "percent",
+    ),
     "coin_tosses": Quantity(
         "People close to a coin toss", "Test people about whom fewer than 60 % of the re-trainings agree.", "count"
     ),

@@ -13,6 +13,7 @@ from typing import Literal
 
 from seedscope.auditing.policy import Check, Policy, read_policy
 from seedscope.auditing.quantities import QUANTITIES, Show
+from seedscope.auditing.ways_out import ways_out
 from seedscope.core import Number
 
 Tone = Literal["release", "talk", "change", "stop"]
@@ -97,8 +98,14 @@ class Verdict:
         return self.outcome.checks
 
     @property
+    def ways_out(self) -> tuple[tuple[str, ...], ...]:
+        """For every rule of the preferred level, what would keep it; nothing where it is kept."""
+        levels = [(one.label, facts, one.checks) for one, facts in zip(self.outcomes, self.all_facts, strict=True)]
+        return ways_out(levels, self.level)
+
+    @property
     def exit_code(self) -> int:
-        """3: the training has a bug; 1: a rule that was asked for is not kept; 0 otherwise."""
+        """3: an attack beats what is guaranteed; 1: a rule that was asked for is not kept; 0 otherwise."""
         if self.tone == "stop":
             return BUG
         return BROKEN if any(check.rule.enforced and check.status != "passed" for check in self.checks) else PASSED
@@ -179,7 +186,7 @@ def _reasons(outcome: Outcome) -> list[str]:
 def _headline(case: Case, outcome: Outcome) -> str:
     """Return the advice in one line."""
     if outcome.tone == "stop":
-        return f"Stop, {case.label}: an attack beats what is guaranteed, so the training has a bug."
+        return f"Stop, {case.label}: {_beaten(case.facts)}"
     if outcome.tone == "release":
         return f"{case.label} can be released: it keeps to every rule of the policy."
     if case.facts.get("advantage") is None and outcome.tone == "talk":
@@ -187,6 +194,14 @@ def _headline(case: Case, outcome: Outcome) -> str:
     first = outcome.broken[0]
     words = {"failed": FAILED, "open": OPEN, "look": LOOK}[first.status].get(first.rule.quantity)
     return f"{case.label}: {words(case.facts) if words else f'not yet. {first.sentence}'}"
+
+
+def _beaten(facts: Mapping[str, Number | None]) -> str:
+    """Return what an attack beats: a proof, so that the training has a bug, or an ε that rests on what was learned."""
+    epsilon = facts.get("epsilon")
+    if epsilon is None or epsilon.kind == "proved":
+        return "an attack beats what is guaranteed, so the training has a bug."
+    return "an attack beats the ε that is claimed: what was learned from the rows gives people away, or there is a bug."
 
 
 def _count(facts: Mapping[str, Number | None], name: str) -> int:
@@ -203,6 +218,13 @@ def _arbitrary(facts: Mapping[str, Number | None]) -> str:
     return f"change the noise or the data, re-trainings often decide differently about {_concerned(facts)}."
 
 
+def _remedy(facts: Mapping[str, Number | None]) -> str:
+    """Return what hides the most exposed person: noise, unless it is the features that tell of them, with certainty."""
+    number = facts.get("advantage")
+    certain = number is not None and number.kind == "proved" and number.lower == 1
+    return "declare the levels of categories" if certain else "add noise"
+
+
 def _concerned(facts: Mapping[str, Number | None]) -> str:
     """Return of how many people decisions are arbitrary; older reports know their share only."""
     share = facts.get("arbitrary")
@@ -212,7 +234,7 @@ def _concerned(facts: Mapping[str, Number | None]) -> str:
 
 
 FAILED: dict[str, Words] = {
-    "advantage": lambda facts: "add noise, an attacker can tell who was in the training data.",
+    "advantage": lambda facts: f"{_remedy(facts)}, an attacker can tell who was in the training data.",
     "epsilon": lambda facts: "add noise, what is proved rules out little.",
     "arbitrary": _arbitrary,
     "above_majority": lambda facts: "of no use, it does no better than always deciding for the same class.",
@@ -223,7 +245,11 @@ FAILED: dict[str, Words] = {
 }
 OPEN: dict[str, Words] = {
     "advantage": lambda facts: "not yet, nobody has shown that nobody can be recognised; train more, or add noise.",
-    "unseen": lambda facts: "attack more people first, those who were attacked say too little about the others.",
+    "unseen": lambda facts: (
+        "say first how many people were trained on (declare 'people' in a policy), those attacked may be a few of them."
+        if facts.get("unseen") is None
+        else "attack more people first, those who were attacked say too little about the others."
+    ),
     "arbitrary": lambda facts: (
         f"train more first, {_count(facts, 'retrainings'):,} re-trainings leave open who is concerned."
     ),

@@ -13,7 +13,14 @@ NOTICE = (
 )
 PUBLIC_DELTA = "δ was taken from the number of rows, which is not told here: give delta, and an ε can be claimed."
 PUBLIC_ALARM = "An attack beat what is guaranteed, so the training has a bug: no ε is claimed for it."
+PUBLIC_LEAK = (
+    "An attack beat the ε that would be claimed, which rests on what was learned from the rows: none is claimed."
+)
+PUBLIC_NOTICE = "This page has only facts that do not depend on anybody's data."
+ALARM_NOTICE = "But for the alarm, which an attack on the people trained on rang, facts here depend on nobody's data."
+PUBLIC_SIZE = "ε follows from the number of rows, which is not told here: give public_size or ε, and it can be claimed."
 TIGHTER = "the same guarantee by a tighter accountant (privacy-loss distribution)"
+LAST = "of the last weights alone: if no step before them is ever seen"
 NOT_OWN = "nobody's own: a tighter accountant gives it to everybody"
 NO_OWN = "Not known for this person: they were not audited for it, or nothing below what everybody has is known."
 

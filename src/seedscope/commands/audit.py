@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ from seedscope.commands import (
     policy_options,
 )
 from seedscope.commands.common_options import as_toml
+from seedscope.commands.given_options import refuse_others
 from seedscope.commands.terminal import log, logs, said_command, say
 from seedscope.core import require, require_count
 
@@ -61,6 +63,9 @@ def audit(
     imputation_share: mechanism_options.ImputationShare = None,
     models: Annotated[int, typer.Option(help="Re-trainings per level.")] = 1000,
     neighbours: Annotated[int, typer.Option(help="People whose membership is attacked.")] = 40,
+    attack: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Attack this person too, by their identifier; repeatable.")
+    ] = None,
     neighbour_models: Annotated[int, typer.Option(help="Re-trainings with and without each of them.")] = SHADOW_SEEDS,
     seed: options.Seed = 0,
     out: Annotated[Path, typer.Option(help="The folder of the report.")] = Path("seedscope-report"),
@@ -96,7 +101,7 @@ def audit(
 
     With dpsgd each audited person gets both sides: an ε from their own gradients, and what an attack proves.
     Exit codes: 0 every rule that was asked for is kept (--policy, --fail-if), 1 not, 2 a mistake in the command, 3 an
-    attack beats what is guaranteed: then the training has a bug.
+    attack beats what is guaranteed (then the training has a bug) or claimed.
 
     \b
     Examples:
@@ -106,7 +111,7 @@ def audit(
       seedscope audit patients.csv --target outcome --group sex --estimator my_module:pipeline
       seedscope audit --scores predictions.npz
       seedscope audit --config audit.toml --log-json
-      seedscope audit patients.csv --target outcome --id record --about 000017
+      seedscope audit patients.csv --target outcome --id record --attack 000017 --about 000017
       seedscope audit patients.csv --target outcome --sensitive smoker --sensitive age
       seedscope audit patients.csv --target outcome --policy policy.toml --fail-if "advantage>0.1" --junit verdict.xml
     """
@@ -121,8 +126,7 @@ def audit(
     filtered = "--sensitive cannot follow people who leave the sum; leave out --personal-budget."
     require(not sensitive or personal_budget is None, filtered)
     if scores is not None:
-        given_too = {"--target": target, "--group": group, "--test": test, "--id": id, "--epsilon": epsilon}
-        return _finish_scores(scores, given_too, out, public, show, as_json, judging, as_toml(context))
+        return _finish_scores(context, scores, out, public, show, as_json, judging, parquet, about)
     _require_counts(models, neighbours, neighbour_models)
     if estimator is not None:
         claim_folder(out)
@@ -144,9 +148,12 @@ def audit(
             cluster,
             as_json,
         )
-        own = replace(own, policy=judging.rules(), configuration=as_toml(context))
+        own = replace(own, policy=judging.rules())
         return _finish(own, _saved(own, out, public, parquet, about), show, as_json, judging, public)
+    needs_estimator = "--resample is for an --estimator, whose rows can be drawn anew."
+    require(resample == "none", needs_estimator)
     table = data_options.open_data(data, target, group, test, id, drop_missing, seed)
+    named = rows_of(table, attack or ())
     given = mechanism_options.MechanismOptions(
         learning_rate,
         batch_size,
@@ -172,7 +179,7 @@ def audit(
     with options.on_cluster(cluster, jobs):
         trained = [
             _train_level(
-                table, level, network, models, neighbours, neighbour_models, seed, folders[label], jobs, silent
+                table, level, network, models, neighbours, named, neighbour_models, seed, folders[label], jobs, silent
             )
             for label, level in chosen.items()
         ]
@@ -189,19 +196,19 @@ def _saved(examined: Audit, out: Path, public: bool, parquet: bool, about: list[
 
 
 def _finish_scores(
-    scores: Path, given: dict[str, Any], out: Path, public: bool, show: bool, as_json: bool,
-    judging: policy_options.Judging, configuration: str,
+    context: typer.Context, scores: Path, out: Path, public: bool, show: bool, as_json: bool,
+    judging: policy_options.Judging, parquet: bool, about: list[str] | None,
 ) -> None:  # fmt: skip
     """Audit predictions from elsewhere: they bring their own labels and groups."""
     from seedscope.integrations import read_scores  # start-up
     from seedscope.report import claim_folder  # start-up
 
-    foreign = [name for name, value in given.items() if value]
-    require(not foreign, f"{', '.join(foreign)} is for data to train on; a file of --scores has its own columns.")
+    taken = own_models.TAKEN_OF_SCORES
+    refuse_others(context, taken, "for data to train on; a file of --scores has its own labels, groups and models")
     ensemble = read_scores(scores)
     claim_folder(out)
-    examined = replace(_examined([ensemble], None, judging), configuration=configuration)
-    return _finish(examined, examined.save(out, public), show, as_json, judging, public)
+    examined = replace(_examined([ensemble], None, judging), configuration=as_toml(context, taken))
+    return _finish(examined, _saved(examined, out, public, parquet, about), show, as_json, judging, public)
 
 
 def _require_sensitive(data: Dataset, columns: tuple[str, ...], candidates: int, mechanisms: list[Any]) -> None:
@@ -279,27 +286,47 @@ def shortest(number: float) -> str:
 
 
 def _train_level(
-    data: Any, level: mechanism_options.Level, model: Any, models: int, neighbours: int, neighbour_models: int,
-    seed: int, place: Path, jobs: int | None, quiet: bool,
+    data: Any, level: mechanism_options.Level, model: Any, models: int, neighbours: int, named: tuple[int, ...],
+    neighbour_models: int, seed: int, place: Path, jobs: int | None, quiet: bool,
 ) -> Any:  # fmt: skip
     """Return a level's ensembles: many seeds on the base, and fewer with neighbours beside it."""
     from seedscope.commands.train import train_visibly  # start-up
-    from seedscope.planning import Grid, Norms, Records  # start-up
+    from seedscope.planning import Grid, Norms, Records, make_plan  # start-up
 
     mechanism, scaling = level.mechanism, level.scaling
     base = train_visibly(
         data, mechanism, model, Grid(models, root_seed=seed), place / "base", jobs, quiet=quiet,
         records=_records(data, mechanism, models), what=f"{place.name}: base", scaling=scaling,
     )  # fmt: skip
-    if not neighbours:
+    if not neighbours and not named:
         return base
-    grid = Grid(neighbour_models, min(neighbours, data.base.people), root_seed=seed)
+    drawn = min(neighbours, data.base.people - len(named))
+    grid = Grid(neighbour_models, drawn, root_seed=seed, people=named)
     norms = None if mechanism.cannot_record("gradient_norms") else Norms(precision="float16")
+    records = Records(probes=("neighbours",), norms=norms)
+    folder = "neighbours"
+    if named:  # another plan, which must not meet the store of one without them
+        folder = f"neighbours-{make_plan(data, mechanism, model, grid, records, scaling).short_name}"
     shadows = train_visibly(
-        data, mechanism, model, grid, place / "neighbours", jobs, quiet=quiet,
-        records=Records(probes=("neighbours",), norms=norms), what=f"{place.name}: neighbours", scaling=scaling,
+        data, mechanism, model, grid, place / folder, jobs, quiet=quiet, records=records,
+        what=f"{place.name}: neighbours", scaling=scaling,
     )  # fmt: skip
     return base, shadows
+
+
+def rows_of(data: Dataset, people: Sequence[str]) -> tuple[int, ...]:
+    """Return a training row of each of the people with these identifiers: of a person with several rows the first."""
+    places = {str(name): place for place, name in enumerate(data.base.ids.tolist())}
+    for person in people:
+        known = (
+            f"nobody trained on is called {person!r}; --id names the column of identifiers, else a row's number is it."
+        )
+        require(person in places, known, argument="attack")
+    rows = [places[person] for person in people]
+    if data.base.persons is not None:
+        owners = data.base.persons.tolist()
+        rows = [owners.index(owners[row]) for row in rows]
+    return tuple(dict.fromkeys(rows))
 
 
 def _records(data: Dataset, mechanism: Any, models: int) -> Any:

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 import warnings
+from typing import NoReturn
 
 import typer
 
@@ -28,7 +29,7 @@ from seedscope.commands.train import train
 from seedscope.commands.unlearn import unlearn
 from seedscope.commands.verdict import verdict
 from seedscope.commands.verify import verify
-from seedscope.core import SeedscopeError, SeedscopeWarning, printable
+from seedscope.core import NETWORKS, SeedscopeError, SeedscopeWarning, networks_missing, printable
 
 app = typer.Typer(
     name="seedscope",
@@ -93,6 +94,16 @@ def main() -> None:
         ending.end(ending.OUT_OF_MEMORY, "out of memory; use fewer --jobs or less --memory, finished chunks are kept.")
     except KeyboardInterrupt:
         ending.end(ending.stopped_code(), "stopped.")
+    except ImportError as error:
+        if error.name not in NETWORKS:
+            _unforeseen()
+        missing = networks_missing("this command")
+        ending.end(ending.exit_code(missing), str(missing))
     except Exception:
-        traceback.print_exc()
-        ending.end(ending.UNFORESEEN, "that was not foreseen; please report the lines above, without names of people.")
+        _unforeseen()
+
+
+def _unforeseen() -> NoReturn:
+    """End with the traceback of what nobody foresaw, and what to do with it."""
+    traceback.print_exc()
+    ending.end(ending.UNFORESEEN, "that was not foreseen; please report the lines above, without names of people.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -95,13 +95,18 @@ def defaults_in(path: Path, names: Mapping[str, str]) -> dict[str, Any]:
     return defaults
 
 
-def as_toml(context: typer.Context) -> str:
+def as_toml(context: typer.Context, taken: Collection[str] | None = None, **used: Any) -> str:
     """Return every option of the command that runs, as a file for --config: what was said and what was not.
 
     Where files lie on this machine, the report itself included, is left out, as in the report's command.
+
+    Args:
+        taken: the only options that count, where what is audited takes no others.
+        used: values in place of those of options that were left open.
     """
     written = {name: option for option, name in reversed(names_of(context).items())}
-    said = {written[name]: value for name, value in context.params.items() if name not in (*OUTSIDE, "out")}
+    names = [name for name in context.params if name not in (*OUTSIDE, "out") and (taken is None or name in taken)]
+    said = {written[name]: used.get(name, context.params[name]) for name in names}
     return "".join(f"{option} = {_toml(value)}\n" for option, value in said.items() if value not in (None, [], ()))
 
 

@@ -14,6 +14,8 @@ from seedscope.commands.terminal import cell, progress_of, say
 from seedscope.core import DELTA, Relation
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from seedscope.auditing import Comparison
     from seedscope.core import Number
 
@@ -83,11 +85,8 @@ def compare(
 def _print(comparison: Comparison, written: list[Path]) -> None:
     """Print the table, what follows, and where the page is."""
     from rich.console import Console  # start-up
-    from rich.table import Table  # start-up
 
-    table = Table(
-        title=cell(f"{comparison.data} at {comparison.risk}, {comparison.models} models each"), title_justify="left"
-    )
+    table = numbers_table(f"{comparison.data} at {comparison.risk}, {comparison.models} models each")
     for name in ("mechanism", "accuracy", "disagreement", "arbitrary", "most exposed", "attack gains at most", "ε"):
         table.add_column(name, overflow="fold")
     for contender in comparison.contenders:
@@ -100,6 +99,15 @@ def _print(comparison: Comparison, written: list[Path]) -> None:
         say(sentence)
     if written:
         say(f"Page: {written[0]}")
+
+
+def numbers_table(title: str) -> Table:
+    """Return an empty table for numbers with their intervals, which fits a terminal of 80 columns."""
+    from rich.table import Table  # start-up
+
+    return Table(
+        title=cell(title), title_justify="left", box=None, header_style="bold", padding=(0, 1, 1, 0), pad_edge=False
+    )
 
 
 def row(contender: Any) -> tuple[Number | None, ...]:
@@ -115,13 +123,13 @@ def row(contender: Any) -> tuple[Number | None, ...]:
 
 
 def shown(number: Number | None) -> str:
-    """Return a number with its interval, short.
+    """Return a number with its interval below it, short.
 
     >>> from seedscope.core import Number
     >>> shown(Number(0.9123, "estimate", 0.88, 0.94, 0.95)), shown(None)
-    ('0.912 (0.880–0.940)', '–')
+    ('0.912\\n0.880–0.940', '–')
     """
     if number is None:
         return "–"
-    inside = "" if number.lower is None or number.upper is None else f" ({number.lower:.3f}–{number.upper:.3f})"
+    inside = "" if number.lower is None or number.upper is None else f"\n{number.lower:.3f}–{number.upper:.3f}"
     return f"{number.value:.3f}{inside}"

@@ -115,6 +115,11 @@ class TableSource(str):
         return source
 
 
+def about(data: str) -> TableOptions:
+    """Return what was said about a command's table."""
+    return data.options if isinstance(data, TableSource) else TableOptions()
+
+
 def with_table_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that also takes the options about a table, if it takes a table at all: its DATA knows them."""
     own = signature(command).parameters
@@ -123,9 +128,9 @@ def with_table_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        about = TableOptions(**{option.name: given.pop(option.name) for option in fields(TableOptions)})
+        said = TableOptions(**{option.name: given.pop(option.name) for option in fields(TableOptions)})
         quiet = any(given.get(name) for name in ("as_json", "quiet", "public"))  # what a table holds is not public
-        command(**given | {"data": TableSource.of(given["data"], about, quiet)})
+        command(**given | {"data": TableSource.of(given["data"], said, quiet)})
 
     hints = get_type_hints(command, include_extras=True)
     more = get_type_hints(TableOptions, include_extras=True)
@@ -152,9 +157,9 @@ def open_data(
     """Return the named data set, or the table in the named file, saying how its columns were read."""
     from seedscope import datasets  # start-up
 
-    about = data.options if isinstance(data, TableSource) else TableOptions()
+    said = about(data)
     if data in datasets.names():
-        given = {"target": target, "test": test, "id": id, "drop_missing": drop_missing, **about.given}
+        given = {"target": target, "test": test, "id": id, "drop_missing": drop_missing, **said.given}
         foreign = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
         require(not foreign, f"{', '.join(foreign)} is for a file; {data!r} is a data set with its own columns.")
         return with_groups(datasets.load(data), groups)
@@ -165,7 +170,7 @@ def open_data(
         raise SeedscopeError(f"--target must name the column of {data} to predict.")
     table = datasets.read_table(
         data, target=target, groups=groups or (), test=test, id=id, drop_missing=drop_missing, seed=seed,
-        **about.arguments,
+        **said.arguments,
     )  # fmt: skip
     if table.reading is not None and (logs() or not (isinstance(data, TableSource) and data.quiet)):
         log("reading", **table.reading.describe()) if logs() else show_reading(table.reading)

@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | a policy failed |
 | 2 | a mistake in what was asked for |
-| 3 | the training has a bug: an attack beats its guarantee |
+| 3 | an attack beats what is guaranteed or claimed |
 | 4 | out of memory |
 | 5 | a disk that is full, refuses or cannot be read |
 | 6 | a cluster that cannot be reached, has nobody in it, or was lost |
@@ -19,9 +19,10 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from seedscope.commands.terminal import log, logs, say
 from seedscope.core import (
@@ -87,9 +88,21 @@ def end(code: int, sentence: str = "") -> NoReturn:
 def broken_pipe() -> int:
     """Return the exit code of a broken pipe, after what is left to print was sent nowhere if it is the output's."""
     for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
+        if _reader_has_gone(stream):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             return NO_READER
     return FAILED
+
+
+def _reader_has_gone(stream: TextIO) -> bool:
+    """Whether nobody reads a stream any more; an unbuffered one has nothing left whose writing would fail."""
+    try:
+        stream.flush()
+        place = stream.fileno()
+    except BrokenPipeError:
+        return True
+    except (OSError, ValueError):  # no file of the system's
+        return False
+    looked = select.poll()
+    looked.register(place, select.POLLOUT)
+    return any(event & select.POLLERR for _, event in looked.poll(0))

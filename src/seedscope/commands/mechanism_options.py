@@ -35,6 +35,7 @@ TAKES = {
         "public_size",
         "smooth_clipping",
         "personal_budget",
+        "l2",
     ),
     "output": ("epsilon", "delta", "l2", "noise_scale"),
     "objective": ("epsilon", "l2"),
@@ -106,7 +107,9 @@ SmoothClipping = Annotated[
 NoiseMultiplier = Annotated[float | None, typer.Option(help="Noise of dpsgd over --clip, instead of --epsilon.")]
 
 
-L2 = Annotated[float | None, typer.Option(help="Regularisation of output and objective perturbation.")]
+L2 = Annotated[
+    float | None, typer.Option(help="Regularisation of output and objective perturbation, and of dpsgd (default none).")
+]
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ class MechanismOptions:
             aim, delta = 1.0 if self.epsilon is None else self.epsilon, DELTA if self.delta is None else self.delta
             setting = replace(conditions, examples=examples)
             chosen = mechanisms.DPSGD.public(setting, aim, delta)
-            return replace(chosen, public_size=self.public_size, personal_budget=self._budget)
+            return replace(chosen, public_size=self.public_size, personal_budget=self._budget, l2=self.l2 or 0.0)
         size = min(DPSGD_BATCH, max(1, examples // 4)) if self.batch_size is None else self.batch_size
         require_count("batch_size", size)
         steps = self._steps(examples, size, default=DPSGD_STEPS)
@@ -184,7 +187,7 @@ class MechanismOptions:
         delta = DELTA if self.delta is None else self.delta
         given: dict[str, Any] = {
             "batch_size": size, "steps": steps, "learning_rate": rate, "clipping_norm": clip,
-            "public_size": self.public_size, "personal_budget": self._budget,
+            "public_size": self.public_size, "personal_budget": self._budget, "l2": self.l2 or 0.0,
         }  # fmt: skip
         if self.noise_multiplier is not None:
             return mechanisms.DPSGD(noise_multiplier=self.noise_multiplier, delta=delta, **given)

@@ -20,11 +20,6 @@ def make_model(name: str, hidden: int = 10, activation: str = "relu", dropout: f
     if name not in MODELS:
         raise unknown_name("model", name, MODELS)
     require(name == "mlp" or not dropout, f"--dropout is for the mlp, and the model is {name}; leave it out.")
-    makers = {
-        "logistic": models.logistic,
-        "mlp": lambda: models.mlp(hidden, activation, dropout),
-        "lenet5": models.lenet5,
-        "small-cnn": models.small_cnn,
-        "small-vgg": models.small_vgg,
-    }
-    return makers[name]()
+    if name == "mlp":
+        return models.mlp(hidden, activation, dropout)
+    return getattr(models, name.replace("-", "_"))()  # only this one: convolutions load JAX

@@ -54,17 +54,20 @@ class Judging:
 def print_verdict(verdict: Verdict) -> None:
     """Print the advice, its reasons and the numbers that matter."""
     say(verdict.headline)
+    helps = {check.sentence: ways for check, ways in zip(verdict.checks, verdict.ways_out, strict=True) if ways}
     for sentence in verdict.sentences:
         say(f"  {sentence}")
+        if sentence in helps:
+            say(f"    What helps: {' '.join(helps[sentence])}")
     for number in verdict.numbers:
         note = f", {number.number.note}" if number.number.kind == "estimate" and number.number.note else ""
         say(f"  {number.name}: {number.number}{note}")
 
 
 def leave(verdict: Verdict, alarms: Sequence[str]) -> None:
-    """Say loudly what is wrong, and end with the exit code: 1 where a rule is not kept, 3 where training has a bug."""
+    """Say loudly what is wrong, and end with the exit code: 1 where a rule is not kept, 3 where a claim is beaten."""
     for alarm in alarms:
-        say(f"seedscope: BUG IN THE TRAINING at {alarm}", err=True)
+        say(f"seedscope: AN ATTACK BEATS WHAT IS CLAIMED at {alarm}", err=True)
     unkept = [check for check in verdict.checks if check.rule.enforced and check.status != "passed"]
     for check in unkept:
         say(f"seedscope: policy not kept: {check.rule.words}. {check.sentence}", err=True)

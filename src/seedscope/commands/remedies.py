@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seedscope.commands import data_options, mechanism_options, options
-from seedscope.commands.compare import shown
+from seedscope.commands.compare import numbers_table, shown
 from seedscope.commands.terminal import cell, say
 from seedscope.core import model_progress
 
@@ -70,9 +70,8 @@ def remedies(
 def _print(priced: PricedRemedies, written: list[Path]) -> None:
     """Print the table, what follows, and where the page is."""
     from rich.console import Console  # start-up
-    from rich.table import Table  # start-up
 
-    table = Table(title=cell(f"{priced.data}: {priced.mechanism}"), title_justify="left")
+    table = numbers_table(f"{priced.data}: {priced.mechanism}")
     for name in ("remedy", "privacy", "ε in all", "δ in all", "arbitrary", "undecided", "accuracy"):
         table.add_column(name, overflow="fold")
     for remedy in priced.remedies:

@@ -12,14 +12,15 @@ import typer
 from seedscope.commands.options import Cluster, Jobs, Json, on_cluster, print_json
 from seedscope.commands.terminal import say
 from seedscope.core import require, unknown_name
-from seedscope.reproduce import STUDIES
-
-SCALES = ("small", "paper")
+from seedscope.reproduce import SCALES, STUDIES
 
 
 def reproduce(
     study: Annotated[str, typer.Argument(metavar="STUDY", help=f"One of {', '.join(STUDIES)}.")],
-    scale: Annotated[str, typer.Option(help="small: minutes; paper: the papers' own sizes, resumable.")] = "small",
+    scale: Annotated[
+        str,
+        typer.Option(help="small: minutes; paper: the papers' own sizes, resumable; of reconstruction also medium."),
+    ] = "small",
     data: Annotated[list[str] | None, typer.Option(help="Only these data sets; repeatable.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where tables, figures and models go; default runs/reproduce-STUDY-SCALE.")
@@ -37,7 +38,7 @@ def reproduce(
     """
     if study not in STUDIES:
         raise unknown_name("study", study, STUDIES)
-    require(scale in SCALES, f"scale must be one of {', '.join(SCALES)}, got {scale!r}.")
+    require(scale in SCALES[study], f"scale of {study} must be one of {', '.join(SCALES[study])}, got {scale!r}.")
     from seedscope.reproduce import print_comparisons  # start-up
 
     folder = out or Path("runs") / f"reproduce-{study}-{scale}"

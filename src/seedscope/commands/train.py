@@ -286,9 +286,10 @@ def check_until(until_error: float | None, seeds: int | None, max_seeds: int | N
 
 
 def summarise(ensemble: Ensemble) -> dict[str, Any]:
-    """Return what a person wants to know of a finished training: sizes, accuracy, guarantee, place."""
+    """Return what a person wants to know of a finished training: sizes, accuracy, guarantee with its curve, place."""
     description, sizes = ensemble.description, ensemble.dataset.sizes
     accuracy = ensemble.accuracy()
+    curve = None if ensemble.guarantee.epsilon is None else ensemble.mechanism.trade_off(description.conditions)
     return {
         "store": str(ensemble.path),
         "models": sizes["seed"] * sizes["neighbour"] * sizes["init"],
@@ -297,6 +298,7 @@ def summarise(ensemble: Ensemble) -> dict[str, Any]:
         "parameters": sizes["parameter"],
         "mechanism": dict(description.described_mechanism),
         "guarantee": description.guarantee.describe(),
+        "trade_off": None if curve is None else curve.as_dict(),
         "test_accuracy": {
             "mean": float(accuracy.mean()), "smallest": float(accuracy.min()), "largest": float(accuracy.max())
         },
@@ -316,9 +318,21 @@ def print_summary(summary: dict[str, Any]) -> None:
         say(f"No proved ε: {guarantee['reason']}")
     else:
         say(f"ε = {epsilon['value']:g}, δ = {guarantee['delta']:.2g} ({epsilon['kind']}): {guarantee['reason']}")
+    if summary["trade_off"] is not None:
+        say(attacks_sentence(summary["trade_off"]))
     if "until_error" in summary:
         say(until_sentence(summary["until_error"]))
     say(f"Kept in {summary['store']}")
+
+
+def attacks_sentence(curve: dict[str, Any]) -> str:
+    """Return in words what the guarantee's curve leaves to membership attacks."""
+    rates = [
+        f"{100 * rate['at_most']:.3g} % of the members at {100 * rate['false_positive_rate']:g} % false accusations"
+        for rate in curve["true_positive_rates"][:2]
+    ]
+    gain = f"By that no membership attack gains more than {curve['advantage']['value']:.3g}"
+    return f"{gain} or finds more than {' or '.join(rates)}; μ = {curve['mu']['value']:.3g}."
 
 
 def until_sentence(summary: dict[str, Any]) -> str:

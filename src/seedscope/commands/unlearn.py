@@ -13,19 +13,26 @@ from seedscope.commands.terminal import say
 from seedscope.core import Number, SeedscopeError
 
 if TYPE_CHECKING:
-    from seedscope.analyses.per_instance import Decision, PerInstancePrivacy
+    import numpy as np
+
+    from seedscope.analyses.per_instance import Decision, Divergence, PerInstancePrivacy
     from seedscope.storage import Ensemble
 
 
-ASSUMES = (
-    "requests were made without seeing the model, and a later person's divergence is what it was with the earlier "
-    "people still in the data"
-)
+UNSEEN = "requests were made without seeing the model"
+EARLIER_STILL_IN = "a later person's divergence is what it was with the earlier people still in the data"
+FEWER_ROWS = "rows are drawn a little more often the fewer there are; --public-size keeps their chance as it is"
 
 
 def unlearn(
     store: Annotated[Path, typer.Argument(help="A folder of DP-SGD models with recorded gradient norms.")],
     person: Annotated[list[str], typer.Option(help="The identifier of a row to delete; repeatable, in order.")],
+    after: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Runs on what was left before each later request: a folder for every person but the first, in order."
+        ),
+    ] = None,
     budget: Annotated[
         float, typer.Option(help="β: how far the released model may be from training without them.")
     ] = 1.0,
@@ -46,36 +53,86 @@ def unlearn(
 
     Uses each person's own divergence between training with and without them, estimated from the runs in the folder. It
     holds for requests that were made without seeing the model; people who ask because of what it says are not covered.
+    A later person's divergence is that of training without the earlier ones: runs on what they left are named by
+    --after. Where they are not, it is taken from runs that still have the earlier people, and the output says so.
     With --l2 it also says, for logistic regression, how many noisy gradient steps on what is left stand in for training
     again: that is proved, and about the model compared with training without them and the same steps.
 
     \b
     Example:
       seedscope unlearn runs/patients-dpsgd --person 17 --person 402 --budget 0.5
+      seedscope unlearn runs/patients-dpsgd --person 17 --person 402 --after runs/patients-without-17
       seedscope unlearn runs/patients-dpsgd --person 17 --budget 0.01 --l2 0.1 --row-norm 1
     """
-    from seedscope.analyses.per_instance import (  # start-up
-        UnlearningSchedule,
-        orders_needed,
-        per_instance_privacy,
-        unlearning_decisions,
-    )
+    from seedscope.analyses.per_instance import UnlearningSchedule, orders_needed, unlearning_decisions  # start-up
     from seedscope.storage import Ensemble  # start-up
 
     UnlearningSchedule(order, budget)  # refuses what is out of range before anything is read
-    ensemble = Ensemble.open(store)
-    privacy = per_instance_privacy(ensemble, orders=orders_needed(order, len(person)))
-    rows = [_row(ensemble, privacy, name) for name in person]
-    requests = [(name, privacy.divergence(row)) for name, row in zip(person, rows, strict=True)]
-    summary = summarise(unlearning_decisions(requests, order, budget), order, budget, privacy)
+    later = list(after or ())
+    if later and len(later) != len(person) - 1:
+        raise SeedscopeError(
+            f"--after must name a folder for every --person but the first, {len(person) - 1}, got {len(later)}; "
+            "train on what is left before each of these requests."
+        )
+    ensembles = [Ensemble.open(place) for place in (store, *later)]
+    requests, runs = _requests(ensembles, person, orders_needed(order, len(person)))
+    decisions = unlearning_decisions(requests, order, budget)
+    summary = summarise(decisions, order, budget, runs, assumed(ensembles[0], len(person), bool(later)))
     if l2 is not None:
-        summary["fine_tuning"] = _fine_tuning(ensemble, order, budget, l2, noise_scale, radius, row_norm)
+        summary["fine_tuning"] = _fine_tuning(ensembles[0], order, budget, l2, noise_scale, radius, row_norm)
     return options.print_json(summary) if as_json else print_decisions(summary)
 
 
-def summarise(
-    decisions: tuple[Decision, ...], order: float, budget: float, privacy: PerInstancePrivacy
-) -> dict[str, Any]:
+def assumed(ensemble: Ensemble, requests: int, continued: bool) -> str:
+    """Return what decisions about requests rest on; `continued` where there are runs on what is left."""
+    if requests == 1:
+        return UNSEEN
+    fixed = ensemble.description.described_mechanism.get("public_size") is not None
+    more = [] if continued and fixed else [FEWER_ROWS if continued else EARLIER_STILL_IN]
+    return ", and ".join([UNSEEN, *more])
+
+
+def _requests(
+    ensembles: list[Ensemble], people: list[str], orders: np.ndarray
+) -> tuple[list[tuple[str, Divergence]], int]:
+    """Return each person with their divergence, and from how many runs at least it is known.
+
+    It is that of the ensemble on what was left before their request; of one ensemble for all where it is the only one.
+    """
+    from seedscope.analyses.per_instance import per_instance_privacy  # start-up
+
+    privacies = [per_instance_privacy(ensemble, orders=orders) for ensemble in ensembles]
+    requests = []
+    for place, person in enumerate(people):
+        own = min(place, len(ensembles) - 1)
+        ensemble, privacy = ensembles[own], privacies[own]
+        if own:
+            _require_continued(ensembles[0], ensemble, privacy, people[:place])
+        requests.append((person, privacy.divergence(_row(ensemble, privacy, person))))
+    return requests, min(privacy.runs for privacy in privacies)
+
+
+def _require_continued(first: Ensemble, later: Ensemble, privacy: PerInstancePrivacy, gone: list[str]) -> None:
+    """Require that later runs are of the same training, on the first runs' data without those who are gone."""
+    before, now = first.description, later.description
+    same = before.described_mechanism == now.described_mechanism and before.model == now.model
+    if not same:
+        raise SeedscopeError(f"--after must name runs of the same training, got {now.model.name} by {now.mechanism!r}.")
+    names = set(later.texts("person_id")[privacy.people])
+    still = [person for person in gone if person in names]
+    if still:
+        raise SeedscopeError(
+            f"--after must name runs without the people who left before, got runs with {still[0]!r}; train on what is "
+            "left, with identifiers that stay (--id)."
+        )
+    if now.data.examples != before.data.examples - len(gone):
+        raise SeedscopeError(
+            f"--after must name runs on the first runs' rows but {len(gone)}, {before.data.examples - len(gone):,}, "
+            f"got {now.data.examples:,} rows; leave out those who asked before and nobody else."
+        )
+
+
+def summarise(decisions: tuple[Decision, ...], order: float, budget: float, runs: int, assumes: str) -> dict[str, Any]:
     """Return the decisions, with what they rest on."""
     listed = [
         {
@@ -91,9 +148,9 @@ def summarise(
         "budget": budget,
         "requests": listed,
         "retrainings": sum(request["retrain"] for request in listed),
-        "runs": privacy.runs,
+        "runs": runs,
         "kind": "estimate",
-        "assumes": ASSUMES,
+        "assumes": assumes,
     }
 
 

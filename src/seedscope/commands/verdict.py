@@ -31,7 +31,8 @@ def verdict(
 ) -> None:
     """Judge a report by a policy: release, look first, change, or stop.
 
-    Exit codes: 0 every rule that was asked for is kept, 1 not, 2 a mistake in the command, 3 the training has a bug.
+    Exit codes: 0 every rule that was asked for is kept, 1 not, 2 a mistake in the command, 3 an attack beats what is
+    claimed.
 
     \b
     Examples:

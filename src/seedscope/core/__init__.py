@@ -19,6 +19,14 @@ from seedscope.core.errors import (
     require_type,
     unknown_name,
 )
+from seedscope.core.extras import (
+    NETWORKS,
+    has_networks,
+    has_pictures,
+    networks_missing,
+    require_networks,
+    require_pictures,
+)
 from seedscope.core.files import (
     PRIVATE,
     PUBLIC,
@@ -35,7 +43,8 @@ from seedscope.core.files import (
     write_together,
 )
 from seedscope.core.machine import available_memory, machine_memory, processor
-from seedscope.core.number import Kind, Number
+from seedscope.core.number import Kind, Number, rounded_up
+from seedscope.core.pictures import data_uri
 from seedscope.core.plain import (
     as_read_back,
     number_or_none,
@@ -55,6 +64,7 @@ from seedscope.core.units import in_bytes, in_time, parse_bytes
 __all__ = [
     "BASE",
     "DELTA",
+    "NETWORKS",
     "PRIVATE",
     "PUBLIC",
     "RELATIONS",
@@ -75,9 +85,12 @@ __all__ = [
     "available_memory",
     "cache_folder",
     "cannot_write",
+    "data_uri",
     "disk_error",
     "files_below",
     "from_description",
+    "has_networks",
+    "has_pictures",
     "in_bytes",
     "in_time",
     "interval_plot",
@@ -85,6 +98,7 @@ __all__ = [
     "machine_memory",
     "map_in_threads",
     "model_progress",
+    "networks_missing",
     "number_or_none",
     "one_blas_thread",
     "parse_bytes",
@@ -97,12 +111,15 @@ __all__ = [
     "read_error",
     "require",
     "require_count",
+    "require_networks",
     "require_numbers",
     "require_open_files",
     "require_path",
+    "require_pictures",
     "require_positive",
     "require_probability",
     "require_type",
+    "rounded_up",
     "settled",
     "shown_progress",
     "sweep",

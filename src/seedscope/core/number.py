@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -57,3 +58,19 @@ class Number:
     def from_dict(cls, written: Mapping[str, Any]) -> Number:
         """Return the number that `as_dict` wrote."""
         return cls(**written)
+
+
+def rounded_up(number: float, digits: int) -> float:
+    """Return a number of this many digits that is not below; without any digit, a power of ten.
+
+    >>> rounded_up(0.99987, 3), rounded_up(5.5e-6, 0), rounded_up(1e-5, 0), rounded_up(1.0, 3)
+    (1.0, 1e-05, 1e-05, 1.0)
+    """
+    if not 0 < number < math.inf:
+        return number
+    if digits == 0:
+        power = float(f"1e{math.floor(math.log10(number))}")
+        return power if power >= number else float(f"1e{math.floor(math.log10(number)) + 1}")
+    places = digits - 1 - math.floor(math.log10(number))
+    nearest = round(number, places)
+    return nearest if nearest >= number else round(nearest + 10.0**-places, places)

@@ -11,6 +11,8 @@ from seedscope.datasets.dictionary import Dictionary, parse_dictionary, read_dic
 from seedscope.datasets.fill_values import Imputation, PrivateValues, TypicalValues
 from seedscope.datasets.named.catalogue import Description, describe, fetch, load, names
 from seedscope.datasets.persons import MOST_ROWS, with_persons
+from seedscope.datasets.pixels import image_shape
+from seedscope.datasets.plain_tables import PlainTable, read_plain_table
 from seedscope.datasets.reading import ColumnReading, Reading, TableError
 from seedscope.datasets.scaling import (
     Bounded,
@@ -39,6 +41,7 @@ __all__ = [
     "Imputation",
     "Imputed",
     "Part",
+    "PlainTable",
     "PrivateMoments",
     "PrivateValues",
     "Reading",
@@ -54,12 +57,14 @@ __all__ = [
     "few_valued",
     "from_arrays",
     "from_frame",
+    "image_shape",
     "load",
     "names",
     "not_continuous",
     "parse_dictionary",
     "read_dictionary",
     "read_frame",
+    "read_plain_table",
     "read_table",
     "scaling_from",
     "with_imputation",

@@ -185,7 +185,8 @@ def says_nothing(column: Column) -> str | None:
     if rows == 0:
         return "it is empty in every row"
     if len(column.values) == 1:
-        return f"it has the same value in every row ({str(column.levels.names[0])[:30]})"
+        where = "in every row" if not column.missing else "wherever it is not empty"
+        return f"it has the same value {where} ({str(column.levels.names[0])[:30]})"
     if rows < _LEAST_ROWS:
         return None
     if _names_people(column):

@@ -72,9 +72,10 @@ class Dataset:
 
     `ranges` are the features' least and largest values by public knowledge, never by looking at the rows. `learned`
     says in words what the encoding took from the rows. No person has more than `rows_per_person` training rows.
-    `drawn_test` is whether the test part was drawn here, rather than given. Where empty cells are filled by what the
-    rows have, `imputation` is the rule: preprocessing fills them anew for every neighbouring data set, and `features`
-    have the values that the training part gives.
+    `alone` counts the training people who are the only ones with a level of a category whose levels are learned: the
+    features themselves tell that they are there. `drawn_test` is whether the test part was drawn here, rather than
+    given. Where empty cells are filled by what the rows have, `imputation` is the rule: preprocessing fills them anew
+    for every neighbouring data set, and `features` have the values that the training part gives.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Dataset:
     ranges: tuple[tuple[float, float], ...] | None = None
     learned: tuple[str, ...] = ()
     rows_per_person: int = 1
+    alone: int = 0
     drawn_test: bool = False
     imputation: Imputation | None = None
 

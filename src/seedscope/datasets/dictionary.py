@@ -87,7 +87,7 @@ def encoded(columns: Sequence[Column], dictionary: Dictionary, rows: np.ndarray)
     lacks = f"column {first} has no bounds; give every column of numbers a least and a largest value."
     require(not (dictionary.bounds and lacking), lacks, argument="bounds")
     ranges = None if lacking else tuple(own_range for _, own_ranges in parts for own_range in own_ranges or ())
-    words = any(_has_levels(column) and column.name not in dictionary.columns for column in columns)
+    words = bool(learned_levels(columns, dictionary))
     names = tuple(name for part, _ in parts for name in part.names)
     ends = np.cumsum([0, *(len(part.names) for part, _ in parts)]).tolist()
     places = {column.name: range(ends[k], ends[k + 1]) for k, column in enumerate(columns)}
@@ -131,6 +131,11 @@ def _one(column: Column, dictionary: Dictionary) -> tuple[Encoded, tuple[Range, 
     words = f"bounds of {shown(column.name)} are for numbers, and the column holds {column.kind}"
     require(column.is_numeric, f"{words}; correct its cells, or give its levels.", argument="bounds")
     return part, (known,) * len(part.names)
+
+
+def learned_levels(columns: Iterable[Column], dictionary: Dictionary) -> list[Column]:
+    """Return the columns whose levels are those that the rows have."""
+    return [column for column in columns if _has_levels(column) and column.name not in dictionary.columns]
 
 
 def _has_levels(column: Column) -> bool:

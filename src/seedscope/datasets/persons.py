@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from seedscope.core import require
+from seedscope.datasets.columns import Column
 from seedscope.datasets.dataset import Dataset, Part
 from seedscope.datasets.splits import stratified_split
 
@@ -24,6 +26,22 @@ def split_by_person(labels: np.ndarray, persons: np.ndarray, seed: int) -> tuple
     _, tested = stratified_split(labels[first], seed)
     of_test = np.isin(persons, persons[first][tested])
     return np.flatnonzero(~of_test), np.flatnonzero(of_test)
+
+
+def alone_with_a_level(columns: Iterable[Column], part: Part, whole: Part) -> int:
+    """Return how many of a part's people are the only ones with a level of these columns, which are of the whole."""
+    owners = whole.rows if whole.persons is None else whole.persons
+    _, owner = np.unique(owners, return_inverse=True)
+    found = [owner[:0], *(_only_owners(column.codes, owner) for column in columns)]
+    return int(np.isin(np.unique(np.concatenate(found)), owner[np.isin(whole.rows, part.rows)]).sum())
+
+
+def _only_owners(codes: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """Return the owners of codes that nobody else has."""
+    pairs = np.unique(np.stack([codes, owner], axis=1), axis=0)
+    _, place, owners = np.unique(pairs[:, 0], return_index=True, return_counts=True)
+    alone: np.ndarray = pairs[place[owners == 1], 1]
+    return alone
 
 
 def with_persons(data: Dataset, most: int | None) -> Dataset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seedscope.core import SeedscopeError, in_bytes, require, unknown_name
-from seedscope.datasets.columns import shown
+from seedscope.datasets.columns import Column, shown
 from seedscope.datasets.separated import as_utf_8, parsed
-from seedscope.datasets.understanding import understand
+from seedscope.datasets.understanding import empty_cells, understand
 from seedscope.datasets.unpacking import ZIP, most_bytes, require_memory, unpacked
 
 if TYPE_CHECKING:
@@ -71,22 +72,27 @@ def read_frame(path: str | Path) -> tuple[pd.DataFrame, str]:
     missing values.
     """
     table = read_file(path, FileOptions())
-    return table.frame.apply(_typed, axis=0), table.source
+    return table.frame.apply(lambda cells: typed(cells, understand(cells)), axis=0), table.source
 
 
-def _typed(column: pd.Series) -> pd.Series:
-    """Return a column with the type of what it holds."""
+def typed(cells: pd.Series, read: Column, words: Sequence[str] = ()) -> pd.Series:
+    """Return a column's cells with the type of what it was read as; numbers among words stay texts, as they stand."""
     import pandas as pd
 
-    read = understand(column)
     if read.kind == "numbers" and read.problem is None:
         numbers = np.append(read.values, np.nan)[read.codes]
         whole = not read.missing and bool(np.all(np.abs(numbers) < 2**53)) and not np.any(numbers % 1)
-        return pd.Series(numbers.astype(np.int64) if whole else numbers, index=column.index)
+        return pd.Series(numbers.astype(np.int64) if whole else numbers, index=cells.index)
     if read.kind == "true/false" and not read.missing:
-        return pd.Series(read.values[read.codes] == 1, index=column.index)
-    texts = column.astype(str) if column.dtype == "category" else column
-    return texts.where(read.codes >= 0, None)
+        return pd.Series(read.values[read.codes] == 1, index=cells.index)
+    texts = cells.astype(str) if cells.dtype == "category" else cells
+    return texts.mask(without_value(cells, read, words), None)
+
+
+def without_value(cells: pd.Series, read: Column, words: Sequence[str] = ()) -> np.ndarray:
+    """Return which cells of a column are empty; in one with a problem only those that say nothing as texts."""
+    empty: np.ndarray = read.codes < 0 if read.problem is None else empty_cells(cells, words)
+    return empty
 
 
 def _table(file: str, content: bytes, options: FileOptions) -> tuple[pd.DataFrame, list[str]]:

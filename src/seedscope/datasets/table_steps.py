@@ -15,11 +15,11 @@ from seedscope.datasets import columns, roles, understanding
 from seedscope.datasets.choices import Choices
 from seedscope.datasets.columns import Column, shown
 from seedscope.datasets.dataset import Dataset, Part
-from seedscope.datasets.dictionary import COLUMNS, WRITING, encoded
+from seedscope.datasets.dictionary import COLUMNS, WRITING, encoded, learned_levels
 from seedscope.datasets.fill_values import IMPUTED
 from seedscope.datasets.imputation import imputed, rule_on_features, with_fill_note, with_typical_values
 from seedscope.datasets.leaks import predicts_alone
-from seedscope.datasets.persons import split_by_person, with_persons
+from seedscope.datasets.persons import alone_with_a_level, split_by_person, with_persons
 from seedscope.datasets.reading import ColumnReading, Problem, Reading, raise_problems
 from seedscope.datasets.splits import stratified_split
 
@@ -214,6 +214,8 @@ class TableSteps:
         )  # fmt: skip
         data = with_typical_values(with_persons(data, choices.rows_per_person))
         known = choices.dictionary
+        by_rows = learned_levels([features[learned] for learned in self.learned], known)
+        data = replace(data, alone=alone_with_a_level(by_rows, data.base, whole))
         filled = {
             feature: with_fill_note(features[feature], empty[feature], encoding, data, known) for feature in empty
         }
@@ -278,6 +280,7 @@ class TableSteps:
     def _described(self, name: str) -> ColumnReading:
         """Return how one column was read."""
         named = {self.choices.target: "target", self.choices.test: "test", self.choices.id: "identifier"}
+        named |= {self.choices.person: "person"} if self.choices.person not in (None, *named) else {}
         role = named.get(name) or ("group" if name in self.choices.groups else "feature")
         left_out = self.reasons.get(name) if role == "feature" else None
         if name not in self.understood:

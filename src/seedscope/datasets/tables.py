@@ -98,11 +98,11 @@ def read_table(
     ('numbers', '0 to 3', '1 feature', 'a comma separates decimals')
     """
     require_path("path", path)
-    table = read_file(path, FileOptions(_mark(separator), encoding, sheet))
+    table = read_file(path, FileOptions(character(separator), encoding, sheet))
     return from_frame(
         table.frame, target=target, groups=groups, test=test, id=id, drop_missing=drop_missing, seed=seed,
         groups_as_features=groups_as_features, ignore=ignore, features=features, numeric=numeric, category=category,
-        missing=missing, fill=fill, above=above, decimal=decimal, name=printable(_stem(Path(path))),
+        missing=missing, fill=fill, above=above, decimal=decimal, name=printable(stem(Path(path))),
         source=printable(table.source), read=table.sentences,
         bounds=bounds, levels=levels, person=person, rows_per_person=rows_per_person, impute=impute,
     )  # fmt: skip
@@ -138,8 +138,8 @@ def from_frame(
     """Return a pandas data frame as a data set; the arguments and rules are those of `read_table`."""
     require(decimal in (None, ".", ","), f"decimal must be '.' or ',', got {decimal!r}.", argument="decimal")
     choices = Choices(
-        target, _names(groups), test, id, drop_missing, seed, groups_as_features, _names(ignore), _names(features),
-        _names(numeric), _names(category), _names(missing), fill or {}, above, decimal,
+        target, names_of(groups), test, id, drop_missing, seed, groups_as_features, names_of(ignore),
+        names_of(features), names_of(numeric), names_of(category), names_of(missing), fill or {}, above, decimal,
         Dictionary(bounds or {}, {name: tuple(words) for name, words in (levels or {}).items()}), person,
         rows_per_person, impute,
     )  # fmt: skip
@@ -150,14 +150,14 @@ def from_frame(
     return TableSteps(frame, choices).dataset(name, source, read)
 
 
-def _names(given: Names) -> tuple[str, ...]:
+def names_of(given: Names) -> tuple[str, ...]:
     """Return names as a tuple, each once."""
     listed = isinstance(given, str | Sequence) or (isinstance(given, Iterable) and not isinstance(given, Mapping))
     require(listed, f"columns are given by name, alone or in a list, got {given!r}.")
     return tuple(dict.fromkeys([given] if isinstance(given, str) else given))
 
 
-def _mark(separator: str | None) -> str | None:
+def character(separator: str | None) -> str | None:
     """Return the separator as a character: tabs are hard to type."""
     mark = {"tab": "\t", "\\t": "\t"}.get(separator or "", separator)
     require(
@@ -166,7 +166,7 @@ def _mark(separator: str | None) -> str | None:
     return mark
 
 
-def _stem(path: Path) -> str:
+def stem(path: Path) -> str:
     """Return the file's name without its endings: 'people' for people.csv.gz."""
     name = path.name
     for ending in (".gz", ".bz2", ".xz", ".zip", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".xls", ".ods"):

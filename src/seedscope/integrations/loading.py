@@ -1,20 +1,16 @@
-"""What a command names: an estimator as `module:name`, and a table or a named data set as X and y."""
+"""What a command names: an estimator as `module:name`, and a named data set as X and y."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from seedscope.core import SeedscopeError, require, unknown_name
-from seedscope.datasets import Dataset, read_frame
-
-TEST_MARKS = ("test", "true", "yes", "1", "1.0")
+from seedscope.datasets import Dataset, PlainTable
 
 
 def load_estimator(text: str) -> Any:
@@ -45,42 +41,7 @@ def _imported(module: str) -> Any:
         ) from error
 
 
-@dataclass(frozen=True, eq=False)
-class Named:
-    """Rows, labels, and what goes with them, as `audit_own` takes them."""
-
-    X: Any
-    y: np.ndarray
-    test: np.ndarray | None
-    groups: dict[str, np.ndarray]
-    ids: np.ndarray | None
-    name: str
-
-
-def named_table(
-    path: Path, target: str, groups: Sequence[str], test: str | None, id: str | None, drop_missing: bool
-) -> Named:
-    """Return a table's columns as they are: encoding them, and filling empty cells, is the user's own pipeline's."""
-    frame, _ = read_frame(path)
-    for role, column in [("target", target), *(("group", one) for one in groups), ("test column", test), ("id", id)]:
-        if column is not None and column not in frame:
-            raise unknown_name(role, column, list(frame.columns))
-    frame = frame.dropna().reset_index(drop=True) if drop_missing else frame
-    empty = [one for one in (target, *groups) if frame[one].isna().any()]
-    require(not empty, f"column {empty[:1]} has empty cells; fill them first, or leave those rows out.", "drop_missing")
-    aside = [one for one in (target, *groups, test, id) if one is not None]
-    marks = None if test is None else np.isin(frame[test].astype(str).str.strip().str.lower(), TEST_MARKS)
-    return Named(
-        frame.drop(columns=aside),
-        frame[target].to_numpy(),
-        marks,
-        {one: frame[one].to_numpy() for one in groups},
-        None if id is None else frame[id].to_numpy(),
-        path.stem,
-    )
-
-
-def named_set(data: Dataset) -> Named:
+def named_set(data: Dataset) -> PlainTable:
     """Return a named data set's encoded rows, a data frame where they are a table, with its own test part."""
     import pandas
 
@@ -90,6 +51,6 @@ def named_set(data: Dataset) -> Named:
     groups = {name: np.concatenate([part.groups[name] for part in parts]) for name in data.groups}
     labels = np.concatenate([part.labels for part in parts])
     is_test = np.arange(len(rows)) >= len(data.train)
-    return Named(
+    return PlainTable(
         X, np.array(data.class_names)[labels], is_test, groups, np.concatenate([p.ids for p in parts]), data.name
     )

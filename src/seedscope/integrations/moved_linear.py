@@ -60,12 +60,27 @@ def margin_scores(margins: np.ndarray) -> np.ndarray:
     return np.asarray(softmax(margins, axis=1).transpose(0, 2, 1))
 
 
+def own_moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations [feature] of rows, to the last bit as a `StandardScaler` has them.
+
+    Steps on them go on magnifying whatever is rounded in another way.
+    """
+    centre = rows.mean(0)
+    apart = rows - centre
+    variance = (apart**2).mean(0) - apart.mean(0) ** 2
+    return centre, _varying(np.sqrt(variance), centre)
+
+
 def moments(table: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return means and standard deviations [model, feature] of samples; a column that does not vary has 1."""
     sizes = counts.sum(1, keepdims=True)
     centre = table.mean(0)  # of all, so that squares do not cancel
     first = counts @ (table - centre) / sizes
     second = counts @ (table - centre) ** 2 / sizes - first**2
-    spread = np.sqrt(second.clip(0))
-    constant = spread <= 10 * np.finfo(float).eps * np.maximum(1.0, np.abs(first + centre))
-    return first + centre, np.where(constant, 1.0, spread)
+    return first + centre, _varying(np.sqrt(second.clip(0)), first + centre)
+
+
+def _varying(spread: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Return standard deviations, with 1 for a column that does not vary."""
+    constant = spread <= 10 * np.finfo(float).eps * np.maximum(1.0, np.abs(centre))
+    return np.where(constant, 1.0, spread)

@@ -47,6 +47,7 @@ class NetworkTraining(MovedTraining):
     """Takes the steps of multilayer perceptrons."""
 
     quicker: ClassVar[int] = 5
+    needs_networks: ClassVar[bool] = True
 
     def foreign(self) -> str:
         if self.last.solver not in SOLVERS:

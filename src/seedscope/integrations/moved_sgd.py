@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from seedscope.integrations.moved_linear import LinearTraining, margin_scores, moments
+from seedscope.integrations.moved_linear import LinearTraining, margin_scores, own_moments
 from seedscope.integrations.moved_training import SINGLE, Sample, before_and_last, in_single_precision
 
 LANES, FEW_LANES = 64, 16  # models under way together; and once nobody waits any more
@@ -59,6 +59,7 @@ class SgdTraining(LinearTraining):
     """Takes the steps of many stochastic gradient descents at once."""
 
     quicker: ClassVar[int] = 6
+    needs_networks: ClassVar[bool] = True
 
     def foreign(self) -> str:
         return super().foreign() or self._better_left() or _foreign_settings(self.last)
@@ -86,8 +87,11 @@ class SgdTraining(LinearTraining):
 
     def _scaling(self, samples: Sequence[Sample]) -> tuple[np.ndarray, np.ndarray]:
         """Return what is subtracted from rows and what they are divided by, [model, feature]."""
-        shape = (len(samples), np.shape(self.table)[1])
-        return moments(self.numbers, self.counts(samples)) if self.scaled else (np.zeros(shape), np.ones(shape))
+        if not self.scaled:
+            shape = (len(samples), np.shape(self.table)[1])
+            return np.zeros(shape), np.ones(shape)
+        centres, spreads = zip(*(own_moments(self.numbers[one.rows]) for one in samples), strict=True)
+        return np.stack(centres), np.stack(spreads)
 
     def _weights(self, samples: Sequence[Sample]) -> np.ndarray:
         """Return weights [model, class, feature + 1], the intercept last; of two classes only the second's."""
@@ -105,7 +109,7 @@ class SgdTraining(LinearTraining):
                 seeds[models, positive],
                 np.ones_like(positive) if classes == 2 else positive,
                 centres[models],
-                1 / spreads[models],
+                spreads[models],
             )
             found[models, positive] = descended(tasks, self._rule(), self._stop(), bool(self.last.shuffle))
         return found
@@ -134,7 +138,7 @@ class Tasks:
     seeds: np.ndarray
     positive: np.ndarray
     centres: np.ndarray
-    factors: np.ndarray
+    spreads: np.ndarray
 
 
 def _foreign_settings(model: Any) -> str:
@@ -247,7 +251,7 @@ def descended(tasks: Tasks, rule: Rule, stop: Stop, shuffle: bool) -> np.ndarray
         table = jax.numpy.asarray(tasks.table)
         while (lanes.model >= 0).any():
             lanes.shuffle()
-            own = (tasks.positive[lanes.model], tasks.centres[lanes.model], tasks.factors[lanes.model])
+            own = (tasks.positive[lanes.model], tasks.centres[lanes.model], tasks.spreads[lanes.model])
             state = (lanes.weights, lanes.rate, lanes.epoch * count + 1)
             weights, objective = epoch(table, lanes.examples, *own, *state)
             lanes.judge(np.array(weights), np.asarray(objective) / count)
@@ -263,13 +267,13 @@ def _epoch(rule: Rule) -> Callable[..., Any]:
     loss_and_slope = _losses(rule.loss)
 
     def epoch(
-        table: Any, examples: Any, positive: Any, centre: Any, factor: Any, weights: Any, rate: Any, time: Any
+        table: Any, examples: Any, positive: Any, centre: Any, spread: Any, weights: Any, rate: Any, time: Any
     ) -> Any:
         def step(state: Any, rows: Any) -> Any:
             w, b, t, objective = state
             row = table[rows]
             x, y = row[:, :-1], jnp.where(row[:, -1] == positive, 1.0, -1.0)
-            x = (x - centre) * factor if rule.scaled else x
+            x = (x - centre) / spread if rule.scaled else x
             loss, slope = loss_and_slope(y, (w * x).sum(1) + b)
             eta = _rate(rule, rate, t)
             pull = -eta * jnp.clip(slope, -LARGEST, LARGEST)

@@ -31,6 +31,7 @@ class MovedTraining(EstimatorTraining):
     """Trains many models of an estimator without it."""
 
     quicker: ClassVar[int]  # about how many times, for the size of chunks
+    needs_networks: ClassVar[bool] = False  # its steps are taken by JAX
 
     @classmethod
     def of(cls, training: EstimatorTraining) -> Self:

@@ -19,7 +19,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from seedscope.core import SeedscopeError, SeedscopeWarning, require, require_probability, unknown_name
+from seedscope.accounting import TradeOff, trade_off
+from seedscope.core import (
+    SeedscopeError,
+    SeedscopeWarning,
+    require,
+    require_networks,
+    require_probability,
+    unknown_name,
+)
 from seedscope.mechanisms import (
     DPSGD,
     Conditions,
@@ -52,7 +60,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         random_state: None draws from the operating system and keeps nothing. A number makes `fit` repeatable: whoever
             knows it knows the noise, so nothing is proved.
 
-    After `fit`: `coef_`, `intercept_`, `classes_`, `privacy_` (the guarantee with its kind), `mechanism_`.
+    After `fit`: `coef_`, `intercept_`, `classes_`, `privacy_` (the guarantee with its kind), `trade_off_` (what any
+    membership attack achieves at most by it), `mechanism_`.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
@@ -60,6 +69,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     >>> model = PrivateLogisticRegression(epsilon=1.0, data_norm=6.0).fit(scale(X), y)
     >>> model.privacy_.epsilon.kind, round(model.privacy_.epsilon.value, 6), model.coef_.shape
     ('proved', 1.0, (1, 30))
+    >>> print(model.trade_off_.advantage)
+    0.4621 (proved)
     """
 
     def __init__(
@@ -93,6 +104,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         conditions = self._conditions(rows)
         self.mechanism_ = self._mechanism(conditions)
         self.privacy_ = self._guarantee(conditions)
+        self.trade_off_ = self._trade_off(conditions)
         _warn_if_useless(self.mechanism_, conditions)
         job = _job(clipped(rows, norm) / norm, codes, self.mechanism_, conditions)
         weights = self.mechanism_.published(job, self._draws(), SMOOTHING * self._own_epsilon)
@@ -179,6 +191,15 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         found = replace(found, epsilon=replace(found.epsilon, value=found.epsilon.value + cost))
         return found if self.random_state is None else _known_seed(found)
 
+    def _trade_off(self, conditions: Conditions) -> TradeOff:
+        """Return the guarantee's curve: the mechanism's own, unless publishing a minimiser adds to it."""
+        epsilon = self.privacy_.epsilon
+        assert epsilon is not None
+        own = None if self.mechanism_.smooths else self.mechanism_.trade_off(conditions)
+        if own is None:
+            return trade_off(epsilon=epsilon.value, delta=self.privacy_.delta, kind=epsilon.kind)
+        return replace(own, kind=epsilon.kind)
+
     def _draws(self) -> SystemDraws:
         """Return where random numbers come from."""
         if self.random_state is None:
@@ -238,6 +259,7 @@ def _network(mechanism: Mechanism) -> Any:
         return None
     from seedscope.models import logistic  # JAX
 
+    require_networks(f"{mechanism.name}, which takes gradient steps,")
     return logistic()
 
 

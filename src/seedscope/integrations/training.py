@@ -6,6 +6,7 @@ others are kept; the driver says which and why.
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import warnings
 from abc import ABC, abstractmethod
@@ -49,6 +50,12 @@ class OwnTraining(ABC):
     def classes(self) -> np.ndarray:
         """The labels' values, ascending."""
         return np.unique(self.labels)
+
+    @property
+    def identity(self) -> str:
+        """What tells it from any other: the code with what it refers to, and how many seeds it knows of."""
+        way = f"{type(self).__name__} {self.resample} {self.draw} {self.seeds}"
+        return hashlib.sha256(self.packed + way.encode()).hexdigest()[:16]
 
     @abstractmethod
     def scores(self, rows: np.ndarray, draw: np.random.Generator, probes: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seedscope.core import has_networks, networks_missing
 from seedscope.integrations.moved_network import NetworkTraining
 from seedscope.integrations.moved_regression import RegressionTraining
 from seedscope.integrations.moved_sgd import SgdTraining
@@ -40,7 +41,8 @@ def moved(training: EstimatorTraining, rows: np.ndarray) -> tuple[EstimatorTrain
     if kind is None:
         return training, Verdict(False, REFITTED)
     ours = kind.of(training)
-    reason = ours.foreign()
+    installed = has_networks() or not ours.needs_networks
+    reason = ours.foreign() if installed else str(networks_missing("our own engine for it")).removesuffix(".")
     if reason:
         return training, Verdict(False, f"{REFITTED}: {reason}")
     with warnings.catch_warnings():

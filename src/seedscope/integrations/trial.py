@@ -15,6 +15,7 @@ from seedscope.integrations.training import OwnTraining
 
 MOST_PROBES = 1000  # training rows, beside the test part, on which seeds are compared
 TRIES = 6  # seeds after which predictions that were all the same count as never varying
+FAILURES = 3  # of the first seeds, after which the model itself is at fault
 TEXT_COLUMNS = "OUS"  # kinds of arrays that hold text or mixed values
 
 
@@ -44,21 +45,28 @@ def tried(training: OwnTraining, data: OwnData, label: str, root_seed: int) -> T
 
 
 def _compared(model: Callable[[int], np.ndarray]) -> tuple[float, bool]:
-    """Return the seconds of the quickest model (the first one also loads libraries), and whether seeds differ."""
-    first, quickest = _timed(model, 0)
-    for seed in range(1, TRIES):
-        other, seconds = _timed(model, seed)
-        quickest = min(quickest, seconds)
-        if not np.array_equal(first, other):
+    """Return the seconds of the quickest model (the first one also loads libraries), and whether seeds differ.
+
+    A seed that fails is passed over: the grid names it and keeps the others. Where the first ones all fail, the error
+    is raised.
+    """
+    first, quickest, failures = None, np.inf, 0
+    for seed in range(TRIES):
+        start = time.perf_counter()
+        try:
+            scores = model(seed)
+        except SeedscopeError:
+            raise
+        except Exception:  # whatever the user's own code raises
+            failures += 1
+            if first is None and failures == FAILURES:
+                raise
+            continue
+        quickest = min(quickest, time.perf_counter() - start)
+        if first is not None and not np.array_equal(first, scores):
             return quickest, True
+        first = scores
     return quickest, False
-
-
-def _timed(model: Callable[[int], np.ndarray], seed: int) -> tuple[np.ndarray, float]:
-    """Return a seed's scores and the seconds that they took."""
-    start = time.perf_counter()
-    scores = model(seed)
-    return scores, time.perf_counter() - start
 
 
 def why_it_failed(training: OwnTraining, rows: np.ndarray, root_seed: int, seed: int) -> str:

@@ -3,6 +3,7 @@
     relation, sampling              the neighbour relation of its guarantee; how batches are drawn, None for minimisers
     check(conditions)               raises where it cannot train on such data or with such a model
     guarantee(conditions)           a proved (ε, δ), or the reason why there is none
+    last_iterate(conditions)        the (ε, δ) of the last weights alone, None where they are not another question
     trade_off(conditions)           what any membership attack can achieve at most, None where nothing is proved
     order_two(conditions)           the replace-one order-2 divergence that bounds reconstruction
     repeated, shared (times, …)     the (ε, δ) of several models, and the mechanism of which several cost what one did
@@ -15,6 +16,7 @@
     noisy_sums, plain_steps, regression, noisy_minimum, noisy_objective   what it releases, for analyses about it
     weight_noise(conditions)        the public noise on each weight, by which whoever holds a model may abstain
     delta_follows_size              whether δ is taken from the number of rows, so that it would tell it
+    epsilon_follows_size            whether ε can follow from noise and the number of rows
     size_shows(rows, features)      whether the number of rows decides how it trains, and could be told from weights
     surrogate(job)                  cheap stand-ins with the same noise, for fewer re-trainings
     surrogate_afterwards            whether they are quickly worked out again for models that were trained before
@@ -133,6 +135,10 @@ class Mechanism(Described, ABC):
     def guarantee(self, conditions: Conditions) -> Guarantee:
         """Return the proved (ε, δ) under the mechanism's relation, or the reason why there is none."""
 
+    def last_iterate(self, conditions: Conditions) -> Guarantee | None:
+        """Return what is proved if only the last weights are ever seen, no step before; None where nobody asks."""
+        return None
+
     @abstractmethod
     def trainer(self, job: Job) -> ChunkTrainer:
         """Return the function (seeds, neighbours) → records by name.
@@ -188,6 +194,11 @@ class Mechanism(Described, ABC):
     @property
     def delta_follows_size(self) -> bool:
         """Whether δ is taken from the number of rows, so that it would tell it."""
+        return False
+
+    @property
+    def epsilon_follows_size(self) -> bool:
+        """Whether ε can follow from noise and the number of rows, so that it would tell it."""
         return False
 
     def cannot_lose_together(self, rows: int, classes: int) -> str:

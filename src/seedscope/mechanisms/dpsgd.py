@@ -16,11 +16,21 @@ from seedscope.accounting import (
     dpsgd_noise_multiplier,
     dpsgd_rdp,
     gaussian_noise_scale,
+    last_iterate_epsilon,
     personal_budget,
     reconstruction_success_upper,
+    smallest_noise,
     trade_off,
 )
-from seedscope.core import DELTA, Relation, SeedscopeError, require, require_count, require_probability
+from seedscope.core import (
+    DELTA,
+    Relation,
+    SeedscopeError,
+    require,
+    require_count,
+    require_positive,
+    require_probability,
+)
 from seedscope.mechanisms.base import Load, Recordable, require_not_negative
 from seedscope.mechanisms.guarantees import SIZE_SEEN, Conditions, Guarantee
 from seedscope.mechanisms.released import NoisySums
@@ -47,6 +57,7 @@ if TYPE_CHECKING:
 LARGEST_BATCH, FEWEST_STEPS, MOST_STEPS = 1024, 50, 500
 LOGIT, CLIP, STEP = 5.0, 0.35, 8.0  # how far noise may move a logit; C over R; the step size times R² at most
 SIZE_SHOWS = 100  # times steps × features above the rows squared: one row more or less then moves weights visibly
+NEARLY = 0.9  # of the longest step that contracts
 MOST_ROWS = 8  # of a person whose privacy losses are recorded: all 2^8 subsets are looked at in every step
 NORMS_SPEED = 1e10  # floating-point operations per second of one core with per-example gradients, from the benchmarks
 
@@ -62,7 +73,8 @@ class DPSGD(StepMechanism):
     `momentum` what is carried on. Rows are drawn with the chance `batch_size` over `public_size`, a number that is
     known without the data; None: over the number of rows, which then counts as public. With a finite `personal_budget`
     a person's gradient leaves the sum as soon as what it has cost them would exceed that ε (at `delta`): then it is
-    everybody's guarantee, however long training goes on.
+    everybody's guarantee, however long training goes on. With `l2` steps also shrink all weights, as the penalty
+    (l2/2)‖w‖² would; for logistic regression the last weights alone may then have a smaller ε: `last_iterate`.
     """
 
     learning_rate: float | Schedule = 0.5
@@ -77,8 +89,9 @@ class DPSGD(StepMechanism):
     clipping: Clipping = field(default=FlatClipping())
     public_size: int | None = None
     personal_budget: float = math.inf
+    l2: float = 0.0
 
-    later: ClassVar[tuple[str, ...]] = ("personal_budget",)
+    later: ClassVar[tuple[str, ...]] = ("personal_budget", "l2")
     relation: ClassVar[Relation] = "add_or_remove"
     publishes_exactly: ClassVar[bool] = True
     has_surrogate: ClassVar[bool] = True
@@ -96,6 +109,7 @@ class DPSGD(StepMechanism):
             f"clipping_norm must be a finite number above 0 (or infinite without noise), got {self.clipping_norm}.",
         )
         require_probability("delta", self.delta)
+        require_not_negative("l2", self.l2)
         require(self.personal_budget > 0, f"personal_budget must be above 0, got {self.personal_budget}.")
         if self.public_size is not None:
             require_count("public_size", self.public_size)
@@ -156,6 +170,35 @@ class DPSGD(StepMechanism):
             delta=delta, examples=conditions.examples, advantage=risk.advantage,
             true_positive_rate=risk.true_positive_rate, false_positive_rate=risk.false_positive_rate, **rule,
         )  # fmt: skip
+
+    @classmethod
+    def for_last_weights(
+        cls, conditions: Conditions, epsilon: float, delta: float = DELTA, *, l2: float = 0.01, steps: int = 100
+    ) -> DPSGD:
+        """Return steps on all rows with the least noise that makes the last weights alone (ε, δ)-private.
+
+        Nobody may ever see a step before: what `guarantee` says, of all steps, is a larger ε. Steps are nine tenths as
+        long as the longest that bring models nearer to each other.
+
+        >>> setting = Conditions(500, 2**0.5, width=31)
+        >>> found = DPSGD.for_last_weights(setting, 1.0, 1e-5)
+        >>> [round(float(one(setting).epsilon), 2) for one in (found.guarantee, found.last_iterate)]
+        [1.54, 1.0]
+        """
+        require_positive("epsilon", epsilon)
+        R = conditions.norm_bound
+        require_positive("l2", l2)
+        require(R is not None, "steps that contract need rows with a public norm bound; train with Standardised().")
+        rate = NEARLY * 2 / (float(R or 0) ** 2 / 4 + 2 * l2)
+        whole = cls(rate, conditions.examples, steps, clipping_norm=CLIP * float(R or 0), delta=delta, l2=l2)
+        reason = whole._not_contracting(conditions)
+        require(not reason, f"for_last_weights has nothing to aim at: {reason}")
+        contraction = whole.contraction(conditions)
+
+        def private(noise: float) -> bool:
+            return last_iterate_epsilon(noise, 1.0, steps, contraction, delta) <= epsilon
+
+        return replace(whole, noise_multiplier=smallest_noise(private, f"epsilon={epsilon:g} at delta={delta:g}"))
 
     def check(self, conditions: Conditions) -> None:
         """Raise where a batch is larger than the data, unless that is nobody's business, or noise is all there is."""
@@ -229,7 +272,7 @@ class DPSGD(StepMechanism):
 
         return PrivateSteps(
             self.learning_rate, self.batch_size, self.steps, self.noise_multiplier, self.clipping_norm, self.sampling,
-            self.momentum, self.rule, self.clipping, self.public_size, budget,
+            self.momentum, self.rule, self.clipping, self.public_size, self.l2, budget,
         )  # fmt: skip
 
     @property
@@ -278,6 +321,42 @@ class DPSGD(StepMechanism):
         if self.size_shows(conditions.examples, (conditions.width or 1) - 1):
             by += SIZE_SEEN
         return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
+
+    @property
+    def epsilon_follows_size(self) -> bool:
+        """Whether the number of rows decides the rate, and with the noise ε."""
+        return self.public_size is None
+
+    def last_iterate(self, conditions: Conditions) -> Guarantee | None:
+        """Return the (ε, δ) of the last weights alone, if no step before them is ever seen (docs/mechanisms.md).
+
+        None without `l2`: nothing fades then. With it, steps that do not contract have a reason in the place of an ε.
+
+        >>> mechanism = DPSGD(1.0, 400, 2000, noise_multiplier=16.0, clipping_norm=0.5, delta=1e-5, l2=0.05)
+        >>> setting = Conditions(400, 2**0.5, width=31)
+        >>> [round(float(one(setting).epsilon), 2) for one in (mechanism.guarantee, mechanism.last_iterate)]
+        [16.27, 1.51]
+        """
+        if self.l2 == 0:
+            return None
+        reason = self._unproved() or self._not_contracting(conditions)
+        if reason:
+            return Guarantee.none(self.relation, self.delta, reason)
+        rate, contraction = self.sampling_probability(conditions.examples), self.contraction(conditions)
+        epsilon = last_iterate_epsilon(self.noise_over_norm, rate, self.steps, contraction, self.delta)
+        by = f"steps that bring any two models nearer by the factor {contraction:.4g}, of the last weights alone"
+        return Guarantee.proved(self.relation, epsilon, self.delta, conditions, by)
+
+    def contraction(self, conditions: Conditions) -> float:
+        """Return the factor by which a step without noise brings two logistic regressions nearer, whatever the batch.
+
+        A clipped gradient is r·x with r a number that rises with the logit, by ¼ of it at most, so its derivative is
+        between 0 and R²/4; at most all N rows are in a batch, which is divided by its expected size.
+        """
+        assert isinstance(self.learning_rate, float)  # see _not_contracting
+        bend = conditions.examples / self.batch_size * float(conditions.norm_bound or 0) ** 2 / 4
+        rate = self.learning_rate
+        return max(1 - rate * self.l2, rate * (self.l2 + bend) - 1)
 
     def size_shows(self, rows: int, features: int) -> bool:
         """Whether the number of rows, which decides rate and noise, is so small that it could be told from weights."""
@@ -377,6 +456,21 @@ class DPSGD(StepMechanism):
         if self.clipping.smooth:
             return "path sums read norms as flatly clipped, the mechanism clips smoothly."
         return self._unproved() and f"path sums need steps whose divergence is known: {self._unproved()}"
+
+    def _not_contracting(self, conditions: Conditions) -> str:
+        """Return why nothing more is proved of the last weights than of all, empty where it is."""
+        plain = self.momentum is None and isinstance(self.learning_rate, float) and not self.clipping.smooth
+        if not plain:
+            return "the last weights alone have a proof for plain steps at one rate, flatly clipped."
+        if self.limits_people or self.public_size is not None:
+            return "the last weights alone have no proof with a personal budget or a public size."
+        if not conditions.convex or conditions.classes != 2 or conditions.norm_bound is None:
+            return "the last weights alone have a proof for logistic regression of two classes on rows of bounded norm."
+        if self.contraction(conditions) < 1:
+            return ""
+        bend = conditions.examples / self.batch_size * conditions.norm_bound**2 / 4
+        most = 2 / (bend + self.l2)
+        return f"steps bring models nearer up to a learning rate of {most:.4g}, it is {self.learning_rate:.4g}."
 
     def public_words(self) -> str:
         return f"DP-SGD with {type(self.sampling).__name__} batches, gradients clipped to {self.clipping_norm:g}"

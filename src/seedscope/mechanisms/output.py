@@ -198,6 +198,11 @@ class OutputPerturbation(MinimiserMechanism):
     def delta_follows_size(self) -> bool:
         return self.delta is None
 
+    @property
+    def epsilon_follows_size(self) -> bool:
+        """Whether the noise is given: then the number of rows, on which the sensitivity hangs, decides ε."""
+        return self.noise_scale is not None
+
     def _delta(self, conditions: Conditions) -> float:
         """Return δ: the given one, or 1/N²."""
         return conditions.examples**-2 if self.delta is None else self.delta

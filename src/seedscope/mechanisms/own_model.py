@@ -22,6 +22,10 @@ class Cargo(Protocol):
     def seconds(self) -> float:
         """How long training one model took when it was tried."""
 
+    @property
+    def identity(self) -> str:
+        """A text that tells it from any other, also of code that reads the same and refers to something else."""
+
     def trainer(self, job: Job) -> ChunkTrainer:
         """Return the function (seeds, neighbours) → records [seed, neighbour, init, ...]."""
 

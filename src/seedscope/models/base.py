@@ -13,26 +13,22 @@ as patches times a matrix, which inside a compiled loop on a CPU is several time
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
-
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from seedscope.core import require
 
+if TYPE_CHECKING:
+    import equinox as eqx
+    import jax
+
 Shape = tuple[int, ...]
 Parameters: TypeAlias = Any  # a pytree of arrays
-Init = Callable[[jax.Array], Parameters]
-ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "relu": jax.nn.relu,
-    "tanh": jnp.tanh,
-    "sigmoid": jax.nn.sigmoid,
-}
+Init: TypeAlias = "Callable[[jax.Array], Parameters]"
+ACTIVATIONS = ("relu", "tanh", "sigmoid")
 
 
 class Network(NamedTuple):
@@ -69,6 +65,13 @@ class Model:
         """Return the (init, apply) pair for examples of this shape."""
         raise NotImplementedError
 
+    def parameters(self, shape: Shape, classes: int) -> int:
+        """Return how many parameters the network for such examples has."""
+        import jax
+
+        shapes = jax.eval_shape(network_of(self, shape, classes).init, jax.random.key(0))
+        return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
+
     def identity(self, shape: Shape, classes: int) -> str:
         """Return a text that is equal for two models exactly if they train alike."""
         return repr(self)
@@ -80,56 +83,11 @@ def network_of(model: Model, shape: Shape, classes: int) -> Network:
     return model.network(shape, classes)
 
 
-def outputs(classes: int) -> int | str:
-    """Return the number of logits: a single one, 'scalar', for two classes."""
-    return "scalar" if classes == 2 else classes
-
-
 def parameter_count(model: Model, shape: Shape, classes: int) -> int:
     """Return how many parameters the model has for such examples."""
-    parameters = jax.eval_shape(network_of(model, shape, classes).init, jax.random.key(0))
-    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(parameters))
+    return model.parameters(shape, classes)
 
 
-def equinox_network(make: Callable[[jax.Array], eqx.Module]) -> Network:
-    """Return the (init, apply) pair of an Equinox module that maps one example to its logits."""
-    template = eqx.filter_eval_shape(make, jax.random.key(0))
-    _refuse_mixing_layers(template)
-    static = eqx.filter(template, _is_parameter, inverse=True)
-    if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(static)):
-        static = eqx.filter(make(jax.random.key(0)), eqx.is_inexact_array, inverse=True)
-
-    def init(key: jax.Array) -> Parameters:
-        return eqx.filter(make(key), eqx.is_inexact_array)
-
-    def module(parameters: Parameters) -> eqx.Module:
-        combined: eqx.Module = eqx.combine(parameters, static)
-        return combined
-
-    def apply(parameters: Parameters, batch: jax.Array) -> jax.Array:
-        one_example: Any = module(parameters)
-        logits: jax.Array = jax.vmap(one_example)(batch)
-        return logits
-
-    return Network(init, apply, module)
-
-
-def _is_parameter(leaf: Any) -> bool:
-    """Whether a leaf of a module, or its shape, is a floating-point array."""
-    return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) and jnp.issubdtype(leaf.dtype, jnp.inexact)
-
-
-def _refuse_mixing_layers(module: eqx.Module) -> None:
-    """Raise if the module holds a layer that mixes examples or draws random numbers while training."""
-    refused = (eqx.nn.BatchNorm, eqx.nn.Dropout)
-    for layer in jax.tree.leaves(module, is_leaf=lambda node: isinstance(node, refused)):
-        require(
-            not isinstance(layer, refused),
-            f"model must treat examples one by one, but it contains {type(layer).__name__}; remove it "
-            "or use group or layer normalisation.",
-        )
-
-
-def _require_activation(name: str) -> None:
+def require_activation(name: str) -> None:
     """Raise unless the activation is known."""
     require(name in ACTIVATIONS, f"activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}.")

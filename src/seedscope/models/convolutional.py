@@ -9,9 +9,10 @@ import equinox as eqx
 import jax
 
 from seedscope.core import require, require_count
-from seedscope.models.base import ACTIVATIONS, Model, Network, Shape, _require_activation, equinox_network, outputs
-from seedscope.models.dense import _Dense
+from seedscope.models.base import Model, Network, Shape, require_activation
+from seedscope.models.dense_layers import Dense
 from seedscope.models.layers import VECTOR, PatchConvolution, PooledConvolution, pooled
+from seedscope.models.networks import ACTIVATION_FUNCTIONS, equinox_network, outputs
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class CNN(Model):
     pool: str = "max"
 
     def __post_init__(self) -> None:
-        _require_activation(self.activation)
+        require_activation(self.activation)
         require(self.pool in ("max", "average"), f"pool must be 'max' or 'average', got {self.pool!r}.")
 
     def network(self, shape: Shape, classes: int) -> Network:
@@ -68,9 +69,12 @@ def lenet5() -> CNN:
 
 
 def small_cnn() -> CNN:
-    """Return the convolutional network of IP1 D.3: 1,448 parameters for ten classes of 28×28×1 images."""
-    later = ConvolutionLayer(8, 2, "same", 2)
-    return CNN((ConvolutionLayer(8, 3, "same", 2), later, later), hidden=(10,))
+    """Return the convolutional network of IP1 D.3: 1,448 parameters for ten classes of 28×28×1 images.
+
+    The second convolution has no padding, as in the authors' code.
+    """
+    second, third = ConvolutionLayer(8, 2, "valid", 2), ConvolutionLayer(8, 2, "same", 2)
+    return CNN((ConvolutionLayer(8, 3, "same", 2), second, third), hidden=(10,))
 
 
 def small_vgg() -> CNN:
@@ -129,7 +133,7 @@ class _Convolutional(eqx.Module):
     """Convolutions with activation and pooling, then dense layers."""
 
     convolutions: tuple[PatchConvolution | PooledConvolution, ...]
-    dense: _Dense
+    dense: Dense
     model: CNN = eqx.field(static=True)
 
     def __init__(self, model: CNN, shape: Shape, outputs: int | str, key: jax.Array):
@@ -142,10 +146,10 @@ class _Convolutional(eqx.Module):
             layers.append(convolution(layer, model.pool, inputs, height * width, layer_key))
             channels = layer.channels
         self.convolutions, self.model = tuple(layers), model
-        self.dense = _Dense(height * width * channels, model.hidden, outputs, model.activation, dense_key)
+        self.dense = Dense(height * width * channels, model.hidden, outputs, model.activation, dense_key)
 
     def __call__(self, image: jax.Array) -> jax.Array:
-        activation = ACTIVATIONS[self.model.activation]
+        activation = ACTIVATION_FUNCTIONS[self.model.activation]
         for layer, description in zip(self.convolutions, self.model.convolutions, strict=True):
             if has_tiles(description, self.model.pool):  # activations rise: the largest output stays the largest
                 image = activation(layer.largest(layer(image)))  # type: ignore[union-attr]

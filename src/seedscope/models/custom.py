@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from seedscope.core import SeedscopeError, require, settled
-from seedscope.models.base import Model, Network, Shape, _is_parameter, equinox_network
+from seedscope.models.base import Model, Network, Shape
 from seedscope.models.keys import root_key
+from seedscope.models.networks import equinox_network, is_parameter
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,22 +81,9 @@ class Custom(Model):
         return f"{self.name}:{digest.hexdigest()[:16]}"
 
 
-def as_model(model: Any) -> Model:
-    """Return the model for what a user passed: a model, a pair, a module, or a function that makes one."""
-    if isinstance(model, Model):
-        return model
-    pair = isinstance(model, tuple) and len(model) == 2 and all(callable(function) for function in model)
-    if pair or callable(model):
-        name = "custom" if pair else getattr(model, "__name__", type(model).__name__)
-        return Custom(tuple(model) if pair else model, name)
-    raise SeedscopeError(
-        f"model must be a Seedscope model, an (init, apply) pair or a function key → Equinox module, got {model!r}."
-    )
-
-
 def _require_trainable(name: str, parameters: Any, logits: Any, classes: int) -> None:
     """Raise unless a user's parameters are floating-point arrays and the logits have the shape that training needs."""
-    floating = all(_is_parameter(leaf) for leaf in jax.tree.leaves(parameters))
+    floating = all(is_parameter(leaf) for leaf in jax.tree.leaves(parameters))
     require(floating, f"model {name} must have only floating-point parameters; keep others out of what init returns.")
     needed = () if classes == 2 else (classes,)
     given = logits.shape[1:] if isinstance(logits, jax.ShapeDtypeStruct) else type(logits).__name__

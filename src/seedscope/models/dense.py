@@ -1,27 +1,13 @@
-"""Logistic regression and networks of dense layers."""
+"""Logistic regression and networks of dense layers, as data: what they compute is in `dense_layers`."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
-
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
 
 from seedscope.core import require_count, require_probability
-from seedscope.models.base import (
-    ACTIVATIONS,
-    Model,
-    Network,
-    Parameters,
-    Shape,
-    _require_activation,
-    equinox_network,
-    outputs,
-)
+from seedscope.models.base import Model, Network, Shape, require_activation
 
 
 @dataclass(frozen=True)
@@ -33,7 +19,12 @@ class Logistic(Model):
         return True
 
     def network(self, shape: Shape, classes: int) -> Network:
+        from seedscope.models.dense_layers import dense_network  # JAX
+
         return dense_network(shape, (), classes, "relu")
+
+    def parameters(self, shape: Shape, classes: int) -> int:
+        return _dense_parameters(shape, (), classes)
 
 
 @dataclass(frozen=True)
@@ -46,10 +37,15 @@ class MLP(Model):
     def __post_init__(self) -> None:
         for width in self.hidden:
             require_count("hidden", width)
-        _require_activation(self.activation)
+        require_activation(self.activation)
 
     def network(self, shape: Shape, classes: int) -> Network:
+        from seedscope.models.dense_layers import dense_network  # JAX
+
         return dense_network(shape, self.hidden, classes, self.activation)
+
+    def parameters(self, shape: Shape, classes: int) -> int:
+        return _dense_parameters(shape, self.hidden, classes)
 
 
 @dataclass(frozen=True)
@@ -71,24 +67,15 @@ class DropoutMLP(MLP):
         return True
 
     def network(self, shape: Shape, classes: int) -> Network:
-        network = super().network(shape, classes)
-        module: Any = network.module
+        from seedscope.models.dense_layers import with_dropout  # JAX
 
-        def while_training(parameters: Parameters, batch: jax.Array, key: jax.Array) -> jax.Array:
-            masks = self._masks(key, len(batch))
-            logits: jax.Array = jax.vmap(module(parameters))(batch, masks)
-            return logits
+        return with_dropout(super().network(shape, classes), self.hidden, self.dropout)
 
-        return network._replace(while_training=while_training)
 
-    def _masks(self, key: jax.Array, examples: int) -> tuple[jax.Array, ...]:
-        """Return a mask [example, unit] for each hidden layer: 0, or what keeps the mean as it is."""
-        kept = 1 - self.dropout
-        keys = jax.random.split(key, len(self.hidden))
-        return tuple(
-            jax.random.bernoulli(layer_key, kept, (examples, width)) / kept
-            for layer_key, width in zip(keys, self.hidden, strict=True)
-        )
+def _dense_parameters(shape: Shape, hidden: Shape, classes: int) -> int:
+    """Return how many weights and biases dense layers have; two classes have one logit."""
+    widths = (math.prod(shape), *hidden, 1 if classes == 2 else classes)
+    return sum((inputs + 1) * units for inputs, units in pairwise(widths))
 
 
 def logistic() -> Logistic:
@@ -106,39 +93,3 @@ def mlp(hidden: int | tuple[int, ...] = 10, activation: str = "relu", dropout: f
     """
     widths = hidden if isinstance(hidden, tuple) else (hidden,)
     return DropoutMLP(widths, activation, dropout) if dropout else MLP(widths, activation)
-
-
-def dense_network(shape: Shape, hidden: Shape, classes: int, activation: str) -> Network:
-    """Return the (init, apply) pair of dense layers."""
-    size, last = int(np.prod(shape)), outputs(classes)
-    return equinox_network(lambda key: _Dense(size, hidden, last, activation, key))._replace(takes_rows=True)
-
-
-def dense_layer(inputs: int, outputs: Any, key: jax.Array) -> eqx.nn.Linear:
-    """Return a dense layer with Glorot-uniform weights and zero bias."""
-    layer = eqx.nn.Linear(inputs, outputs, key=key)
-    units = layer.weight.shape[0]
-    limit = np.sqrt(6 / (inputs + units))
-    weight = jax.random.uniform(key, layer.weight.shape, minval=-limit, maxval=limit)
-    filled: eqx.nn.Linear = eqx.tree_at(lambda linear: (linear.weight, linear.bias), layer, (weight, jnp.zeros(units)))
-    return filled
-
-
-class _Dense(eqx.Module):
-    """Dense layers with an activation between them."""
-
-    layers: tuple[eqx.nn.Linear, ...]
-    activation: str = eqx.field(static=True)
-
-    def __init__(self, inputs: int, hidden: Shape, outputs: int | str, activation: str, key: jax.Array):
-        widths: tuple[Any, ...] = (inputs, *hidden, outputs)
-        keys = jax.random.split(key, len(widths) - 1)
-        self.layers = tuple(dense_layer(a, b, k) for (a, b), k in zip(pairwise(widths), keys, strict=True))
-        self.activation = activation
-
-    def __call__(self, x: jax.Array, masks: tuple[jax.Array, ...] = ()) -> jax.Array:
-        x = x.reshape(-1)
-        for place, layer in enumerate(self.layers[:-1]):
-            x = ACTIVATIONS[self.activation](layer(x))
-            x = x * masks[place] if masks else x
-        return self.layers[-1](x)

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from seedscope.core import require, require_count
-from seedscope.models.base import Model, Network, Shape, equinox_network, outputs
-from seedscope.models.dense import dense_layer
+from seedscope.models.base import Model, Network, Shape
+from seedscope.models.dense_layers import dense_layer
 from seedscope.models.layers import PatchConvolution, ScaleAndShift
+from seedscope.models.networks import equinox_network, outputs
 
 EPSILON = 1e-5  # added to a variance before it divides
 

@@ -33,10 +33,17 @@ def three_valued_interval(ups: ArrayLike, downs: ArrayLike, trials: ArrayLike, c
     up, down, count, level = np.broadcast_arrays(
         np.asarray(ups, float), np.asarray(downs, float), np.asarray(trials, float), np.asarray(confidence, float)
     )
+    shape = up.shape
     require_probability("confidence", confidence)
     require(count >= 1, f"trials must be at least 1, got {trials!r}.")
     require((up >= 0) & (down >= 0) & (up + down <= count), "ups and downs must be counts of at most all trials.")
-    return -_upper_end(down, up, count, level), _upper_end(up, down, count, level)
+    few, back = np.unique(
+        np.stack([up.ravel(), down.ravel(), count.ravel(), level.ravel()]), axis=1, return_inverse=True
+    )
+    up, down, count, level = few  # most people share their counts with many others
+    ends = -_upper_end(down, up, count, level), _upper_end(up, down, count, level)
+    lower, upper = (end[back.ravel()].reshape(shape)[()] for end in ends)
+    return lower, upper
 
 
 def mean_refuted(mean: float, ups: int, downs: int, trials: int, confidence: float) -> bool:
@@ -57,7 +64,7 @@ def _upper_end(up: np.ndarray, down: np.ndarray, count: np.ndarray, level: np.nd
         middle = (inside + outside) / 2
         refuted = _log_wealth(middle, up, down, count) >= rich
         inside, outside = np.where(refuted, inside, middle), np.where(refuted, middle, outside)
-    return outside[()]
+    return outside
 
 
 def _log_wealth(mean: np.ndarray, up: np.ndarray, down: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -34,14 +34,14 @@ def person_log_ratios(
     >>> person_log_ratios(rows, labels, np.ones(2), np.zeros((1, 2)), "gaussian", 2.0, None, owners).round(4)
     array([[0.5407, 0.5407, 0.0877]])
     """
-    groups = _by_size(owners)
+    groups = by_size(owners)
     ratios = np.empty((len(weights), len(rows)))
     for of_model, w in zip(ratios, weights, strict=True):
         _fill(of_model, rows, labels, penalties, w, law, scale, spare, groups)
     return ratios
 
 
-def _by_size(owners: np.ndarray) -> list[np.ndarray]:
+def by_size(owners: np.ndarray) -> list[np.ndarray]:
     """Return everybody's rows [person, row], people of equally many rows together."""
     order = np.argsort(owners, kind="stable")
     _, counts = np.unique(owners, return_counts=True)

@@ -44,40 +44,40 @@ def _of_model(
 ) -> np.ndarray:  # fmt: skip
     """Return one model's log-ratios [person]."""
     W = w.reshape(classes, -1)
-    scores = _softmax(rows @ W.T)
+    scores = class_scores(rows @ W.T)
     residuals = scores - np.eye(classes)[np.asarray(labels, int)]
     tilt = -(residuals.T @ rows + penalties * W)
     moved = 2 * np.einsum("nk,nk->n", residuals, rows @ tilt.T)
     moved += (residuals**2).sum(1) * np.einsum("ij,ij->i", rows, rows)
     basis = zero_sum_basis(classes)
-    bends = _bends(scores, basis)
-    inverse = _inverse_hessian(rows, bends, penalties)
+    bends = free_bends(scores, basis)
+    inverse = inverse_hessian(rows, bends, penalties)
     if spare is None:
         alone: np.ndarray = density_ratio(tilt, moved, law, scale) - _log_determinant_without(rows, bends, inverse)
         return alone
-    row, score = spare[0], _softmax((W @ spare[0])[None])
+    row, score = spare[0], class_scores((W @ spare[0])[None])
     pull = score[0] - np.eye(classes)[int(spare[1])]
     moved += -2 * pull @ tilt @ row + (pull @ pull) * (row @ row) - 2 * (residuals @ pull) * (rows @ row)
-    volume = _log_determinant_replaced(rows, bends, inverse, row, _bends(score, basis)[0])
+    volume = _log_determinant_replaced(rows, bends, inverse, row, free_bends(score, basis)[0])
     ratios: np.ndarray = density_ratio(tilt, moved, law, scale) - volume
     return ratios
 
 
-def _softmax(logits: np.ndarray) -> np.ndarray:
+def class_scores(logits: np.ndarray) -> np.ndarray:
     """Return probabilities [row, class]."""
     scores = np.exp(logits - logits.max(1, keepdims=True))
     probabilities: np.ndarray = scores / scores.sum(1, keepdims=True)
     return probabilities
 
 
-def _bends(scores: np.ndarray, basis: np.ndarray) -> np.ndarray:
+def free_bends(scores: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Return each row's diag(s) − s sᵀ in coordinates of the subspace, [row, K − 1, K − 1]."""
     means = scores @ basis
     bends: np.ndarray = np.einsum("nk,ka,kb->nab", scores, basis, basis) - means[:, :, None] * means[:, None, :]
     return bends
 
 
-def _inverse_hessian(rows: np.ndarray, bends: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+def inverse_hessian(rows: np.ndarray, bends: np.ndarray, penalties: np.ndarray) -> np.ndarray:
     """Return the inverse Hessian of the sum [K − 1, feature, K − 1, feature] on the subspace."""
     free, width = bends.shape[1], rows.shape[1]
     hessian = np.empty((free, width, free, width))

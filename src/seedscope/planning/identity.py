@@ -8,7 +8,7 @@ import os
 from functools import cache
 from typing import Any
 
-from seedscope.core import processor
+from seedscope.core import has_networks, processor
 
 NUMERICAL = ("machine", "jax", "jaxlib", "equinox", "numpy", "scipy")
 FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
@@ -16,11 +16,12 @@ FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
 
 @cache
 def software_versions() -> dict[str, str]:
-    """Return the versions of what can change a trained bit."""
+    """Return the versions of what can change a trained bit; JAX is not always installed."""
     import platform
     from importlib.metadata import version
 
-    packages = ("seedscope", "jax", "jaxlib", "equinox", "numpy", "scipy", "xarray", "zarr")
+    always, networks = ("numpy", "scipy", "xarray", "zarr"), ("jax", "jaxlib", "equinox")
+    packages = ("seedscope", *(networks if has_networks() else ()), *always)
     return {"python": platform.python_version(), "machine": platform.machine()} | {
         package: version(package) for package in packages
     }

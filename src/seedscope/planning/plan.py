@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from seedscope.core import Relation, as_read_back, plain_values, require, require_type, unknown_name
+from seedscope.core import (
+    Relation,
+    as_read_back,
+    plain_values,
+    require,
+    require_networks,
+    require_type,
+    unknown_name,
+)
 from seedscope.datasets import (
     Dataset,
     FittedScaling,
@@ -259,9 +267,9 @@ class Plan:
         rows = np.concatenate([part.unfilled for part in parts]) if parts else self.data.features[:0]
         labels = np.concatenate([part.labels for part in parts]) if parts else self.data.labels[:0]
         cargo = self.mechanism.cargo()
-        grown = "" if cargo is None else f"-{self.grid.seeds}"  # cargo knows how many seeds there are
+        brought = "" if cargo is None else f"-{cargo.identity}"  # of plans with equal words it can be another
         return Job(
-            fingerprint=f"{self.fingerprint}-{len(rows)}{grown}",
+            fingerprint=f"{self.fingerprint}-{len(rows)}{brought}",
             mechanism=self.mechanism,
             model=self.model if self.mechanism.takes_network else None,  # it would bring JAX along, unused
             classes=self.data.classes,
@@ -387,6 +395,8 @@ def _check(plan: Plan) -> None:
     """Raise where mechanism, model, data and grid do not go together."""
     known = isinstance(plan.mechanism, Mechanism)
     require(known, f"mechanism must be one of Seedscope's, such as SGD(), got {plan.mechanism!r}.")
+    if plan.mechanism.takes_network:
+        require_networks(f"{plan.mechanism.name}, which takes gradient steps,")
     if plan.watched is not None:
         _require_recordable(plan, "gradient_norms")
         nobody = len(plan.watched.rows) == 0

@@ -21,9 +21,10 @@ def model_card(facts: dict[str, Any]) -> str:
 
 
 def _front_matter(facts: dict[str, Any]) -> str:
-    """Return the lines that model hubs read."""
-    lines = ["---", "tags:", "- differential-privacy", "- tabular-classification", "library_name: seedscope", "---"]
-    return "\n".join(lines)
+    """Return the lines that model hubs read: only what is proved is called private there."""
+    epsilon = facts["guarantee"]["epsilon"]
+    private = ["- differential-privacy"] if epsilon is not None and epsilon["kind"] == "proved" else []
+    return "\n".join(["---", "tags:", *private, "- tabular-classification", "library_name: seedscope", "---"])
 
 
 def _about(facts: dict[str, Any]) -> str:

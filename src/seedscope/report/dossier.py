@@ -97,7 +97,11 @@ def _verdict(report: Mapping[str, Any]) -> Section:
     rows = tuple(
         (check["rule"], words.STATUSES[check["status"]], check["sentence"]) for check in verdict.get("checks", [])
     )
-    said = (*(f"BUG IN THE TRAINING. {alarm}" for alarm in report.get("alarms", [])), verdict["headline"], by)
+    said = (
+        *(f"AN ATTACK BEATS WHAT IS CLAIMED. {alarm}" for alarm in report.get("alarms", [])),
+        verdict["headline"],
+        by,
+    )
     return Section("Verdict", said, Table(("Rule", "", "Found"), rows) if rows else None)
 
 
@@ -164,7 +168,9 @@ def _results(report: Mapping[str, Any]) -> Section:
         (quantity.title, *(_number(level[quantity.name], quantity.show) for level in levels))
         for quantity in words.LEVEL
     )
-    said = f"{people['total']:,} people are in individuals.csv, each with what every analysis says about them."
+    said = (
+        f"{people['total']:,} rows of the data are in individuals.csv, each with what every analysis says about them."
+    )
     chosen = levels[report["verdict"].get("level", 0)]["label"]
     more = tuple((fact["name"], _number(fact["number"], fact.get("show", "plain"))) for fact in
                  report["verdict"].get("measured", []))  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seedscope.core import PRIVATE, PUBLIC, cannot_write, plain_values, require, write_together
+from seedscope.core import PRIVATE, PUBLIC, cannot_write, plain_values, require, require_pictures, write_together
 from seedscope.report import page as html
 from seedscope.report import schema
 from seedscope.report.individuals import dictionary_csv, individuals_csv, individuals_parquet
@@ -103,6 +103,7 @@ def write_charts(run: str | Path, picture: str = "svg") -> list[Path]:
     """Write every chart of a run at every privacy level as a picture (svg or png) into its folder `charts`."""
     from seedscope.report.charts import charts  # start-up
 
+    require_pictures()
     report = schema.read_report(run)
     place = _folder(run) / CHARTS_NAME
     paths = []

@@ -1,6 +1,7 @@
 """A model card from public facts alone: front matter that Hugging Face reads, sections as skops names them.
 
-Nothing on it depends on the data: no accuracy, no number of rows, no weights. What only people know is marked.
+Nothing on it depends on the data: no accuracy, no number of rows, no weights, and ε in round numbers; but for an alarm,
+after which nothing is claimed. What only people know is marked.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ from seedscope.core import cannot_write, require, write_durably
 from seedscope.mechanisms import NOT_COVERED
 from seedscope.report import schema, words
 from seedscope.report.dossier import escaped
+from seedscope.report.older import without_the_data
 
 FILL = "[More Information Needed]"  # as skops and Hugging Face mark what is missing
 
 
-def model_card(public: Mapping[str, Any], level: int = 0) -> str:
+def model_card(report: Mapping[str, Any], level: int = 0) -> str:
     """Return the card of one privacy level as Markdown.
 
     Args:
-        public: a report, of which only mechanism, model, relation and guarantees are read.
+        report: a public report, or a whole one of which only what everybody may know is read.
         level: which of its levels is released, from 0.
     """
+    public = report if report["public"] else report.get("for_everybody") or without_the_data(report)
     levels = public["levels"]
     require(0 <= level < len(levels), f"level must be from 0 to {len(levels) - 1}, got {level}.")
     chosen, audited = levels[level], public["audited"]
@@ -32,7 +35,7 @@ def model_card(public: Mapping[str, Any], level: int = 0) -> str:
     parts = [
         _front_matter(chosen["guarantee"], bool(alarms)),
         "# Model description",
-        f"{escaped(audited['model'].split(',')[0])}, trained by {escaped(audited['mechanism'])}.",
+        f"{escaped(audited['model'])}, trained by {escaped(audited['mechanism'])}.",
         "## Intended uses & limitations",
         FILL,
         "### Privacy",
@@ -52,7 +55,7 @@ def model_card(public: Mapping[str, Any], level: int = 0) -> str:
         "# Model Card Contact",
         FILL,
         "# Citation",
-        f"Made with Seedscope {public['provenance']['seedscope']}.",
+        f"Made with Seedscope {report['provenance']['seedscope']}.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -66,17 +69,27 @@ def _front_matter(guarantee: Mapping[str, Any], bug: bool) -> str:
     if proved:
         lines += [
             "privacy:",
-            f"  epsilon: {float(guarantee['epsilon']['value'])!r}",
-            f"  delta: {guarantee['delta']!r}",
+            f"  epsilon: {_yaml_number(guarantee['epsilon']['value'])}",
+            f"  delta: {_yaml_number(guarantee['delta'])}",
         ]
         lines += [f"  relation: {json.dumps(guarantee['relation'], ensure_ascii=False)}"]
     return "\n".join([*lines, "---"])
 
 
+def _yaml_number(value: float) -> str:
+    """Return a number as YAML 1.1 reads one, which takes 1e-05 for a text.
+
+    >>> _yaml_number(1e-5), _yaml_number(2)
+    ('1.0e-05', '2.0')
+    """
+    mantissa, mark, exponent = repr(float(value)).partition("e")
+    return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}{mark}{exponent}"
+
+
 def _privacy(guarantee: Mapping[str, Any], alarms: list[str]) -> list[str]:
     """Return what is guaranteed, in a table and in words; after an alarm nothing is."""
     if alarms:
-        return ["**Nothing is claimed.** An attack beat what should have been guaranteed: the training has a bug."]
+        return [f"**Nothing is claimed.** {escaped(' '.join(alarms))}"]
     if guarantee["epsilon"] is None:
         return [f"**Nothing is guaranteed.** {escaped(guarantee['reason'])}"]
     kind = guarantee["epsilon"]["kind"]

@@ -30,7 +30,7 @@ def render_page(report: Mapping[str, Any]) -> str:
     """
     plain = plain_values(report)
     public = plain["public"]
-    scripts = [] if public else [_vega(), asset_code("script.js")]
+    scripts = [] if public else [asset_code("vega.js"), asset_code("script.js")]
     style = asset_code("style.css")
     page: str = (
         environment()
@@ -121,15 +121,6 @@ def asset(name: str) -> str:
 def asset_code(name: str) -> str:
     """Return a script or style beside this module."""
     return _checked(asset(name), name)
-
-
-@cache
-def _vega() -> str:
-    """Return the charts' JavaScript library, as it comes with vl-convert."""
-    import vl_convert
-
-    bundle = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub has the default wrong
-    return _checked(bundle, "the Vega bundle")
 
 
 def _checked(text: str, name: str) -> str:

@@ -1,6 +1,6 @@
 """A verdict for pipelines: JUnit XML that build servers show as tests, SARIF that code hosts show as findings.
 
-Both have one entry for every rule of the policy, and one for every bug that an attack found in the training. A rule
+Both have one entry for every rule of the policy, and one for every claim that an attack beats. A rule
 that is not shown to hold has not passed.
 """
 
@@ -36,7 +36,7 @@ def junit(report: Mapping[str, Any]) -> str:
     for check in checks:
         test = _test(suite, report, check["rule"])
         if check["status"] != "passed":
-            _problem(test, "failure", check["status"], check["sentence"])
+            _problem(test, "failure", check["status"], _said(check))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -51,6 +51,11 @@ def _problem(test: ElementTree.Element, tag: str, kind: str, sentence: str) -> N
     """Add what is wrong to a test."""
     problem = ElementTree.SubElement(test, tag, {"type": kind, "message": _clean(sentence)})
     problem.text = _clean(sentence)
+
+
+def _said(check: Mapping[str, Any]) -> str:
+    """Return what is wrong with a rule that is not kept, and what helps."""
+    return " ".join([check["sentence"], *check.get("ways_out", [])])
 
 
 def _clean(text: str) -> str:
@@ -69,9 +74,9 @@ def sarif(report: Mapping[str, Any], about: str = "report.json") -> str:
     checks = verdict.get("checks", [])
     unkept = [check for check in checks if check["status"] != "passed"]
     results = [_result(BUG, "error", alarm, about) for alarm in report.get("alarms", [])]
-    results += [_result(check["quantity"], LEVELS[check["status"]], check["sentence"], about) for check in unkept]
+    results += [_result(check["quantity"], LEVELS[check["status"]], _said(check), about) for check in unkept]
     rules = {check["quantity"]: _sarif_rule(check) for check in checks}
-    bug = {"id": BUG, "shortDescription": {"text": "An attack beats what is guaranteed: the training has a bug."}}
+    bug = {"id": BUG, "shortDescription": {"text": "An attack beats what is guaranteed or claimed."}}
     driver = {
         "name": "Seedscope",
         "version": report["provenance"]["seedscope"],

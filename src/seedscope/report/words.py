@@ -42,24 +42,25 @@ PERSON = (
     Quantity(
         "epsilon_lower",
         "ε shown by attack",
-        "This person's privacy loss is at least this: the attack shows it, for all people attacked at once.",
+        "This person's ε is at least this: the attack shows it, for all people attacked at once.",
     ),
     Quantity(
         "epsilon_estimate",
         "Own ε",
-        "This person's privacy loss as their own gradients suggest (DP-SGD), or the seed's noise along the direction "
-        "that shows them best (plain SGD).",
+        "This person's ε as their own gradients suggest (DP-SGD), or the seed's noise along the direction that shows "
+        "them best (plain SGD).",
     ),
     Quantity(
         "epsilon_statistical",
         "Own ε at most",
-        "This person's privacy loss is at most this, with the stated confidence over the runs drawn; empty where "
-        "that is only what everybody has by the tighter accountant.",
+        "This person's ε is at most this, with the stated confidence over the runs drawn; empty where that is only "
+        "what everybody has by the tighter accountant.",
     ),
     Quantity(
         "epsilon_upper",
         "ε guaranteed",
-        "Anybody's privacy loss is at most this, whatever the data: proved, or an estimate, as epsilon_kind says.",
+        "Anybody's ε is at most this, whatever the data: proved, or an estimate, as epsilon_kind says. With it goes "
+        "the guarantee's δ: beyond ε a privacy loss is rare, not impossible.",
     ),
     Quantity(
         "reconstruction",
@@ -92,9 +93,7 @@ LEVEL = (
         "True-positive minus false-positive rate of our attack, averaged over the people attacked: 0 is guessing, 1 "
         "certainty.",
     ),
-    Quantity(
-        "epsilon_lower", "ε shown by attack", "The privacy loss of the person who looked most exposed is at least this."
-    ),
+    Quantity("epsilon_lower", "ε shown by attack", "The ε of the person who looked most exposed is at least this."),
 )
 
 INTRINSIC = {

@@ -2,7 +2,7 @@
 
 from seedscope.reproduce.comparison import print_comparisons
 
-__all__ = ["STUDIES", "print_comparisons"]
+__all__ = ["SCALES", "STUDIES", "print_comparisons"]
 
 STUDIES = {
     "intrinsic": "Intrinsic privacy of SGD, both versions: IP1 Tables 3–7, IP2 Tables 2, 4–6, Figures 2, 3, 6.",
@@ -10,3 +10,4 @@ STUDIES = {
     "per-instance": "Per-instance privacy of DP-SGD: GLA Figures 1–5 and the trends of 6–35.",
     "reconstruction": "Reconstruction of training records: BR Figures 2–6.",
 }
+SCALES = dict.fromkeys(STUDIES, ("small", "paper")) | {"reconstruction": ("small", "medium", "paper")}

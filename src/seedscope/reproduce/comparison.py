@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from seedscope.core import cannot_write
+from seedscope.core import SeedscopeWarning, cannot_write, has_pictures
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,10 @@ class Study:
         return path
 
     def _write_charts(self, folder: Path) -> list[Path]:
-        """Write the charts as pictures."""
+        """Write the charts as pictures, where that can be done."""
+        if not has_pictures():
+            warnings.warn("charts are left out: they need pip install 'seedscope[pictures]'.", SeedscopeWarning, 2)
+            return []
         paths = [folder / f"{name}.svg" for name in self.charts]
         for path, chart in zip(paths, self.charts.values(), strict=True):
             chart.save(str(path))

@@ -20,6 +20,7 @@ from seedscope.numerics import (
     Spare,
     person_log_ratios,
     softmax_log_ratios,
+    softmax_person_log_ratios,
     tilted_log_ratios,
 )
 from seedscope.training.job import Arrays, ChunkTrainer, Job
@@ -131,14 +132,15 @@ class TiltedMinimiser(Release):
     ) -> np.ndarray:
         """Return the ratios [model, row] at minimisers [model, weight], without the row or all rows of its owner."""
         penalties = problem.examples * self.penalties(problem.rows.shape[1])
-        law, scale = self.tilt.law, self.tilt.scale
-        if owners is not None:
-            assert isinstance(problem, LogisticProblem)  # a plan refuses several classes
-            return person_log_ratios(problem.rows, problem.labels, penalties, weights, law, scale, spare, owners)
+        law, scale, rows = self.tilt.law, self.tilt.scale, problem.rows
         if isinstance(problem, LogisticProblem):
-            return tilted_log_ratios(problem.rows, problem.labels, penalties, weights, law, scale, spare)
-        labels = problem.targets.argmax(1)
-        return softmax_log_ratios(problem.rows, labels, problem.classes, penalties, weights, law, scale, spare)
+            if owners is None:
+                return tilted_log_ratios(rows, problem.labels, penalties, weights, law, scale, spare)
+            return person_log_ratios(rows, problem.labels, penalties, weights, law, scale, spare, owners)
+        labels, classes = problem.targets.argmax(1), problem.classes
+        if owners is None:
+            return softmax_log_ratios(rows, labels, classes, penalties, weights, law, scale, spare)
+        return softmax_person_log_ratios(rows, labels, classes, penalties, weights, law, scale, spare, owners)
 
 
 def _solved(solution: Solution, residual: float) -> Solution:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from seedscope.core import Described, require, require_count, require_positive
 
@@ -136,14 +136,18 @@ def schedule(learning_rate: float | Schedule, steps: int) -> optax.Schedule:
     return optax.constant_schedule(learning_rate)
 
 
-def transformation(learning_rate: float | Schedule, momentum: Momentum | None, steps: int) -> Any:
-    """Return the Optax transformation from gradients to updates; it works on any number of models side by side."""
+def transformation(
+    learning_rate: float | Schedule, momentum: Momentum | None, steps: int, l2: float = 0.0
+) -> optax.GradientTransformationExtraArgs:
+    """Return the Optax transformation from gradients to updates; it works on any number of models side by side.
+
+    With `l2` its updates also need the weights, to which they add that share of the penalty ½‖w‖².
+    """
     import optax
 
     rate = schedule(learning_rate, steps) if isinstance(learning_rate, Schedule) else learning_rate
-    if momentum is None:
-        return optax.sgd(rate)
-    return optax.sgd(rate, momentum.decay, momentum.nesterov)
+    steps_taken = optax.sgd(rate) if momentum is None else optax.sgd(rate, momentum.decay, momentum.nesterov)
+    return optax.chain(optax.add_decayed_weights(l2), steps_taken) if l2 else steps_taken
 
 
 def require_learning_rate(name: str, learning_rate: float | Schedule) -> None:

@@ -18,7 +18,7 @@ _preparing = threading.Lock()
 
 def train_chunk(job: Job | FiledJob, seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
     """Return the records [seed, neighbour, init, ...] of a chunk; the job is prepared once in each process."""
-    uses_jax = job.model is not None or "jax" in sys.modules  # minimisers never load it
+    uses_jax = job.model is not None or sys.modules.get("jax") is not None  # minimisers never load it
     with one_blas_thread(), settled() if uses_jax else nullcontext():  # cores are shared out by chunks
         return _trainer(job)(seeds, neighbours)
 

@@ -76,6 +76,21 @@ def test_epsilon_of_a_gaussian_mechanism_is_recovered() -> None:
     assert present(found.epsilon_strict).value == pytest.approx(float(gaussian_epsilon(0.05, 0.1, 1e-6)), rel=0.02)
 
 
+NOISE_LAWS: dict[str, Any] = {
+    "Gaussian": lambda draw, shape: draw.normal(size=shape),
+    "uniform and Gaussian": lambda draw, shape: draw.uniform(-3, 3, size=shape) + 0.3 * draw.normal(size=shape),
+    "Laplace": lambda draw, shape: draw.laplace(size=shape),
+}
+
+
+@pytest.mark.parametrize("law", NOISE_LAWS)
+def test_the_verdict_on_normality_is_that_of_the_law_that_was_drawn(law: str) -> None:
+    noise = NOISE_LAWS[law](np.random.default_rng(0), (800, 1, 4))
+    found = intrinsic.intrinsic_privacy_from_weights(noise + np.array([0.0, 0.1])[:, None], 1000)
+    assert found.gaussian_is_plausible == (law == "Gaussian")
+    assert ("not Gaussian" in present(found.epsilon_strict).note) == (law != "Gaussian")
+
+
 def test_the_papers_mnist_example_gives_both_formulas() -> None:
     seeds = np.array([-1.0, 1.0, -1.0, 1.0]) * 0.085  # standard deviation exactly .085
     weights = seeds[:, None, None] + np.array([0.0, 0.059])[None, :, None]

@@ -185,6 +185,15 @@ def test_a_model_has_no_stand_in_where_its_mechanism_has_none() -> None:
     assert stand_ins_of(trained, DATA) is None
 
 
+def test_people_of_equal_counts_have_the_interval_that_each_has_alone() -> None:
+    draw = np.random.default_rng(4)
+    ups, downs, trials = draw.integers(0, 4, (3, 50)), draw.integers(0, 3, (3, 50)), draw.choice([60, 90], 50)
+    together = three_valued_interval(ups, downs, trials, 0.9)
+    alone = [three_valued_interval(*one, 0.9) for one in zip(ups.flat, downs.flat, np.tile(trials, 3), strict=True)]
+    np.testing.assert_array_equal(np.array(together).reshape(2, -1), np.array(alone).T)
+    assert np.ndim(alone[0][0]) == 0
+
+
 def test_counts_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(SeedscopeError, match="its stand-in"):
         mu.StandIns.counted([0.1], [[1]], [[1], [0]])

@@ -25,7 +25,7 @@ from seedscope.accounting import dpsgd_epsilon, path_epsilon, pld_epsilon, rdp_t
 from seedscope.analyses.per_instance.from_ensemble import TRAINING_ALONE
 from seedscope.analyses.per_instance.paths import PATH_ORDERS
 from seedscope.commands.account import account_for, least_noise
-from seedscope.commands.unlearn import summarise
+from seedscope.commands.unlearn import assumed, summarise
 from tests.helpers.present import present
 from tests.helpers.small_data import table
 
@@ -162,7 +162,7 @@ def test_deletion_requests_are_decided_from_recorded_norms(everyone: Ensemble) -
     assert float(decisions[0].divergence) == pytest.approx(found.rdp_with[3, 0])  # the first one's own divergence
     doubled = 1.5 * requests[0][1].at(4.0) + requests[1][1].at(3.0)
     assert found.rdp_with[3, 0] + found.rdp_with[11, 0] <= float(decisions[1].divergence) <= doubled
-    report = summarise(decisions, 2.0, 100.0, found)
+    report = summarise(decisions, 2.0, 100.0, found.runs, assumed(everyone, requests=2, continued=False))
     assert json.loads(json.dumps(report))["retrainings"] == 0
     assert "earlier" in report["assumes"]
     with pytest.raises(SeedscopeError, match="row 77 were not recorded"):

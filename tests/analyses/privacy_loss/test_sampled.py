@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from seedscope import SeedscopeError
 from seedscope.accounting import gaussian_delta, gaussian_epsilon, trade_off
-from seedscope.analyses.privacy_loss import from_losses
+from seedscope.analyses.privacy_loss import Sides, from_losses
 from seedscope.numerics import betting_interval
 
 MUS = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
@@ -42,17 +42,35 @@ def test_all_at_once_is_wider_than_alone_and_holds_everybody() -> None:
     assert np.all(found.advantage_upper >= alone.upper)
     assert np.all((found.advantage_lower <= truth) & (truth <= found.advantage_upper))
     np.testing.assert_allclose(found.mu.value, MUS, atol=0.1)
+    truths = MUS, gaussian_delta(MUS, 1.0, 0.5), norm.cdf(norm.ppf(0.1) + MUS), gaussian_epsilon(MUS, 1.0, 0.05)
+    both = [
+        (found.mu, found.mu_alone()),
+        (found.delta(0.5, together=True), found.delta(0.5)),
+        (found.true_positive_rate(0.1, together=True), found.true_positive_rate(0.1)),
+        (found.epsilon(0.05, together=True), found.epsilon(0.05)),
+    ]
+    for (at_once, each), known in zip(both, truths, strict=True):
+        assert np.all((at_once.lower <= known + 1e-9) & (known <= at_once.upper + 1e-9))
+        wider = (at_once.upper - at_once.lower) - (each.upper - each.lower)
+        assert np.all(wider > -1e-9)
+        assert np.any(wider > 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("anytime", [False, True])
 def test_sides_of_all_at_once_hold_for_all_in_as_many_repetitions_as_they_say(anytime: bool) -> None:
     mus, draw, repetitions = np.array([0.0, 0.05, 0.3, 1.0, 1.0, 2.0]), np.random.default_rng(8), 300
-    truth, missed = 2 * norm.cdf(mus / 2) - 1, 0
+    truths = 2 * norm.cdf(mus / 2) - 1, gaussian_delta(mus, 1.0, 0.5)
+    missed = np.zeros(len(truths))
     for _ in range(repetitions):
         found = from_losses(draw.normal(mus**2 / 2, mus, size=(60, len(mus))), 0.8, anytime=anytime)
-        missed += bool(np.any((found.advantage_lower > truth + 1e-9) | (found.advantage_upper < truth - 1e-9)))
-    assert missed <= 0.2 * repetitions + 3 * np.sqrt(0.2 * 0.8 * repetitions)
+        advantage = Sides(found.advantage, found.advantage_lower, found.advantage_upper)
+        sides = advantage, found.delta(0.5, together=True)
+        missed += [
+            np.any((one.lower > truth + 1e-9) | (one.upper < truth - 1e-9))
+            for one, truth in zip(sides, truths, strict=True)
+        ]
+    assert np.all(missed <= 0.2 * repetitions + 3 * np.sqrt(0.2 * 0.8 * repetitions))
 
 
 def test_the_most_exposed_of_many_has_narrower_sides_than_an_even_share_of_the_error() -> None:

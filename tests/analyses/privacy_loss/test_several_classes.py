@@ -1,5 +1,6 @@
 """More than two classes: densities and refits written out beside what everybody gets at once."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,13 @@ from seedscope import (
     train,
 )
 from seedscope.analyses.privacy_loss import objective_perturbation, output_perturbation
-from seedscope.numerics import SoftmaxProblem, softmax_log_ratios, tilted_log_ratios, zero_sum_basis
+from seedscope.numerics import (
+    SoftmaxProblem,
+    softmax_log_ratios,
+    softmax_person_log_ratios,
+    tilted_log_ratios,
+    zero_sum_basis,
+)
 from tests.helpers.small_data import table
 
 CLASSES, WIDTH, PEOPLE = 3, 3, 30
@@ -111,3 +118,66 @@ def test_labels_beyond_the_classes_are_refused() -> None:
         output_perturbation(ROWS, LABELS + 1, 0.1, 1.0, classes=3)
     with pytest.raises(SeedscopeError, match="weights must have 9 columns"):
         objective_perturbation(ROWS, LABELS, np.zeros((1, 3)), l2=1.0, scale=1.0, classes=3)
+
+
+OWNERS = np.repeat([7, 3, 9, 1, 5, 2], 5)[np.random.default_rng(3).permutation(PEOPLE)]
+
+
+def without_person(owner: Any, replaced: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the data without all rows of a person, as many copies of the spare row in their place."""
+    rows, labels = ROWS[owner != OWNERS], LABELS[owner != OWNERS]
+    if not replaced:
+        return rows, labels
+    count = int((owner == OWNERS).sum())
+    return np.vstack([rows, *[SPARE[0][None]] * count]), np.append(labels, [int(SPARE[1])] * count)
+
+
+@pytest.mark.parametrize("law", ["gamma", "gaussian"])
+@pytest.mark.parametrize("replaced", [True, False])
+def test_losses_of_people_with_several_rows_are_those_written_out(law: Any, replaced: bool) -> None:
+    free = np.random.default_rng(8).normal(size=(2, (CLASSES - 1) * WIDTH))
+    weights = np.einsum("ka,maj->mkj", BASIS, free.reshape(2, CLASSES - 1, WIDTH)).reshape(2, -1)
+    spare, l2 = SPARE if replaced else None, np.full(WIDTH, 0.4)
+    found = softmax_person_log_ratios(ROWS, LABELS, CLASSES, l2, weights, law, 1.5, spare, OWNERS)
+    for owner in np.unique(OWNERS):
+        rows, labels = without_person(owner, replaced)
+        exact = [
+            log_density(one, ROWS, LABELS, 0.4, law, 1.5) - log_density(one, rows, labels, 0.4, law, 1.5)
+            for one in free
+        ]
+        np.testing.assert_allclose(found[:, owner == OWNERS], np.repeat(exact, 5).reshape(2, 5), atol=1e-5)
+
+
+def test_a_person_of_one_row_of_several_classes_has_the_loss_of_the_row() -> None:
+    free = np.random.default_rng(9).normal(size=(2, CLASSES - 1, WIDTH))
+    weights = np.einsum("ka,maj->mkj", BASIS, free).reshape(2, -1)
+    l2, people = np.full(WIDTH, 0.4), np.arange(PEOPLE)
+    alone = softmax_person_log_ratios(ROWS, LABELS, CLASSES, l2, weights, "gamma", 1.5, SPARE, people)
+    rows = softmax_log_ratios(ROWS, LABELS, CLASSES, l2, weights, "gamma", 1.5, SPARE)
+    np.testing.assert_allclose(alone, rows, atol=1e-9)
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+def test_a_person_of_several_rows_moves_the_minimiser_as_a_true_refit_does(relation: Any) -> None:
+    found = output_perturbation(ROWS, LABELS, 0.1, 0.5, relation=relation, spare=SPARE, classes=CLASSES, owners=OWNERS)
+    whole = SoftmaxProblem(ROWS, LABELS, np.full(WIDTH, 0.1), CLASSES).minimise(np.zeros(CLASSES * WIDTH)).weights[0]
+    for place, owner in enumerate(dict.fromkeys(OWNERS.tolist())):
+        rows, labels = ROWS.copy(), LABELS.copy()
+        rows[owner == OWNERS], labels[owner == OWNERS] = (0.0, 0) if relation == "add_or_remove" else (
+            SPARE[0], int(SPARE[1]))  # fmt: skip
+        apart = SoftmaxProblem(rows, labels, np.full(WIDTH, 0.1), CLASSES).minimise(np.zeros(CLASSES * WIDTH))
+        moved = np.linalg.norm(whole - apart.weights[0]) / 0.5
+        assert found.ratio[place] == pytest.approx(moved, abs=1e-5)
+    assert found.error.max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    "mechanism", [ObjectivePerturbation(20.0), GaussianObjectivePerturbation(8.0, 1e-6), OutputPerturbation(8.0, 1e-6)]
+)
+def test_an_audit_of_several_classes_has_losses_of_people(mechanism: Any) -> None:
+    data = table(120, classes=3, norm_bound=1.0)
+    data = replace(data, train=replace(data.train, persons=np.arange(len(data.train)) // 3), rows_per_person=3)
+    records = Records(losses_of=None if mechanism.regression_released else "train")
+    found = privacy_loss.everybody(train(data, mechanism, grid=Grid(40), records=records, jobs=1), data=data)
+    assert len(found.people) == data.base.people
+    assert found.alarms == ()

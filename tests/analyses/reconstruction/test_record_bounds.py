@@ -189,25 +189,29 @@ def test_no_exactly_unbiased_guess_of_a_count_beats_what_is_proved(block: int) -
     assert beaten > 0 or block  # Cramér–Rao, which was called proved, is beaten
 
 
-POSSIBLE = np.array([0.0, 1, 2, 20, 50, 90])
+ON_A_GRID = (0.0, 1.0, 2.0, 20.0, 50.0, 90.0)
+ON_NONE = (0.0, 1.0, np.e, 20.1, 16 * np.pi, 90.0)
 
 
-def with_gaps(rows: int = 36) -> Dataset:
-    """An amount that is one of six, on the grid of step 1, and a measurement."""
+def with_gaps(possible: tuple[float, ...] = ON_A_GRID, rows: int = 36) -> Dataset:
+    """An amount that is one of six, and a measurement."""
     draw = np.random.default_rng(0)
-    amount, other = POSSIBLE[np.arange(rows) % 6], draw.normal(size=rows)
+    amount, other = np.array(possible)[np.arange(rows) % 6], draw.normal(size=rows)
     labels = (amount / 40 + other + draw.normal(size=rows) > 0.7).astype(int)
     part = Part(np.column_stack([amount, other]), labels, np.arange(rows), np.arange(rows))
     return Dataset("gaps", part, part.take(slice(4)), ("amount", "other"), ("0", "1"), "drawn")
 
 
-def test_no_guess_that_is_unbiased_at_the_values_that_occur_beats_what_is_proved_of_a_column_with_gaps() -> None:
+@pytest.mark.parametrize("possible", [ON_A_GRID, ON_NONE])
+def test_no_guess_that_is_unbiased_at_the_values_that_occur_beats_what_is_proved_of_a_column_with_gaps(
+    possible: tuple[float, ...],
+) -> None:
     """Nobody can have 3 or 49, so an attacker need not be unbiased there, though the grid of step 1 has them."""
-    data, scaling, noise = with_gaps(), ss.Standardised(mean=(20.0, 0.0), deviation=(20.0, 1.0)), 0.03
+    data, scaling, noise = with_gaps(possible), ss.Standardised(mean=(20.0, 0.0), deviation=(20.0, 1.0)), 0.03
     found = bounds_of(data, ss.OutputPerturbation(noise_scale=noise, l2=L2), scaling, private=["amount"])
     shares, fitted = [], scaling.fit(data)
     for record, amount in enumerate(data.base.features[:, 0]):
-        others = POSSIBLE[amount != POSSIBLE]
+        others = np.array([value for value in possible if value != amount])
         rows = np.repeat(data.base.features[None], 6, axis=0)
         rows[1:, record, 0] = others
         fits = np.array(
@@ -235,6 +239,8 @@ def test_the_step_of_a_column_is_its_coarsest_grid() -> None:
     standardised = (draw.integers(0, 20, 100) - 9.3) / 5.77
     assert rc.value_step(standardised) == pytest.approx(1 / 5.77)
     assert rc.value_step(draw.normal(size=100)) == 0
+    assert rc.value_step(np.append(draw.normal(size=90), np.zeros(10))) == 0  # one value occurs often, the others once
+    assert rc.value_step(np.repeat(ON_NONE, 2)) == 1.0
     assert rc.value_step(np.ones(5)) == 0
 
 

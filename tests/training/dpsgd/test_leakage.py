@@ -28,11 +28,11 @@ from seedscope import (
 from seedscope.core import Relation
 from seedscope.mechanisms import Mechanism
 from seedscope.mechanisms.guarantees import Conditions
-from seedscope.models import MLP, Network
-from seedscope.models.base import equinox_network, parameter_count
+from seedscope.models import MLP, Network, as_model
+from seedscope.models.base import parameter_count
 from seedscope.models.convolutional import CNN, ConvolutionLayer, StridedLayer
-from seedscope.models.custom import as_model
 from seedscope.models.layers import pooled
+from seedscope.models.networks import equinox_network
 from seedscope.models.residual import GroupNorm
 from seedscope.models.smoothness import kinks
 from seedscope.planning.plan import make_plan

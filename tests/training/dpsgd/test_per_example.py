@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from seedscope import logistic, mlp
-from seedscope.models.base import Network, equinox_network, network_of, parameter_count
+from seedscope.models.base import Network, network_of, parameter_count
 from seedscope.models.convolutional import CNN, ConvolutionLayer
 from seedscope.models.layers import PatchConvolution
+from seedscope.models.networks import equinox_network
 from seedscope.models.residual import GroupNorm, ResNet, resnet20
 from seedscope.training.dpsgd.path_sums import NORM_MARGIN
 from seedscope.training.dpsgd.per_example import (

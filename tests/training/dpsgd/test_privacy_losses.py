@@ -1,5 +1,6 @@
 """Privacy losses recorded while DP-SGD trains: the slow obvious way beside it, and bugs that they bring to light."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -28,8 +29,9 @@ from seedscope import (
 from seedscope.analyses.privacy_loss import SampledLoss
 from seedscope.models import logistic, network_of
 from seedscope.planning import make_plan
+from seedscope.training.dpsgd.elementary import exponential, logarithm
 from seedscope.training.dpsgd.noise import Noise, noise_keys, normals_like
-from seedscope.training.dpsgd.privacy_losses import Scales, network_pulls
+from seedscope.training.dpsgd.privacy_losses import Scales, log_mixture, network_pulls
 from seedscope.training.dpsgd.unit_losses import Columns, columns_of, sparse_rows, unit_of, unit_pulls
 from seedscope.training.gradient import log_loss
 from tests.helpers.small_data import table
@@ -114,6 +116,27 @@ def test_a_runs_losses_are_the_sum_over_steps_written_out(model: Any, relation: 
                 total -= np.log(1 - q + q * np.exp((y @ other - np.sum(other**2) / 2) / sigma**2))
         recorded = ensemble.dataset["privacy_losses"].isel(seed=seed, neighbour=0, init=-1).values
         np.testing.assert_allclose(recorded, total, rtol=2e-3, atol=2e-4)
+
+
+def test_exponentials_and_logarithms_are_those_of_single_precision() -> None:
+    exponents = np.concatenate([np.linspace(-86.9, 88, 40_001), np.linspace(-1, 1, 20_001)]).astype(np.float32)
+    found = np.asarray(jax.jit(exponential)(exponents), float)
+    far = np.maximum(np.abs(exponents), 1)  # an exponent's own rounding
+    np.testing.assert_array_less(np.abs(found / np.exp(exponents.astype(float)) - 1) / far, 1.5e-7)
+    numbers = np.concatenate([found, np.linspace(0.5, 2, 40_001)]).astype(np.float32)
+    exact = np.log(numbers.astype(float))
+    found = np.asarray(jax.jit(logarithm)(numbers), float)
+    np.testing.assert_array_less(np.abs(found - exact), 1.5e-7 * np.maximum(np.abs(exact), 1e-30))
+    assert float(exponential(jnp.float32(-1e30))) == float(exponential(jnp.float32(-87.0)))
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.3, 0.999, 1.0])
+def test_the_loss_of_a_mixture_is_right_however_far_out(rate: float) -> None:
+    exponents = np.concatenate([np.linspace(-300, 300, 601), np.linspace(-2, 2, 401)])
+    exact = np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, np.log(rate) + exponents)
+    found = np.asarray(jax.jit(partial(log_mixture, rate=rate))(exponents.astype(np.float32)), float)
+    np.testing.assert_allclose(found, exact, rtol=3e-7, atol=3e-7)
+    assert np.isnan(jax.jit(partial(log_mixture, rate=rate))(jnp.float32([np.nan])))
 
 
 def categories(draw: np.random.Generator, people: int) -> np.ndarray:

@@ -23,12 +23,17 @@ STEPS = ss.DPSGD.calibrated(
 MODELS = 120
 
 
-@pytest.fixture(scope="module")
-def surrogate() -> StepsSurrogate:
-    plan = make_plan(DATA, STEPS, None, ss.Grid(MODELS), ss.Records(probes=("test",)))
-    found = STEPS.surrogate(plan.job)
+def stand_ins_for(steps: ss.DPSGD) -> StepsSurrogate:
+    """Return the stand-ins of steps on the data."""
+    plan = make_plan(DATA, steps, None, ss.Grid(MODELS), ss.Records(probes=("test",)))
+    found = steps.surrogate(plan.job)
     assert isinstance(found, StepsSurrogate)
     return found
+
+
+@pytest.fixture(scope="module")
+def surrogate() -> StepsSurrogate:
+    return stand_ins_for(STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +43,9 @@ def runs() -> np.ndarray:
     return np.asarray(ensemble.base_scores() > 0.5)
 
 
-def test_a_stand_in_is_the_recursion_step_by_step(surrogate: StepsSurrogate) -> None:
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_a_stand_in_is_the_recursion_step_by_step(l2: float) -> None:
+    surrogate = stand_ins_for(replace(STEPS, l2=l2))
     job, seed, size = surrogate.job, 3, len(DATA.base)
     rows, labels = np.column_stack([job.rows[:-1], np.ones(size)]), job.labels[:-1]
     from seedscope.models import network_of
@@ -57,8 +64,8 @@ def test_a_stand_in_is_the_recursion_step_by_step(surrogate: StepsSurrogate) -> 
         bend = (np.abs(derivative) < limit) * expit(rows @ reference) * expit(-rows @ reference)
         noise = np.asarray(ravel_pytree(normals_like(init, jax.random.fold_in(key, t)))[0], float)
         random = clipped[batch].sum(0) - 20 / size * clipped.sum(0) + STEPS.noise_scale * noise
-        u = u - (rows.T * bend) @ rows @ u / size - random / 20
-        reference = reference - clipped.mean(0)
+        u = (1 - l2) * u - (rows.T * bend) @ rows @ u / size - random / 20
+        reference = (1 - l2) * reference - clipped.mean(0)
     stood_in = (surrogate._quiet(np.array([seed])) + surrogate._noisy(np.array([seed])))[0]
     np.testing.assert_allclose(stood_in, reference + u, atol=1e-5)
 

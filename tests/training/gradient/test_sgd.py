@@ -14,6 +14,7 @@ from seedscope import DPSGD, SGD, Grid, Records, Unscaled, logistic, mlp, train
 from seedscope.core import Relation, SeedscopeError
 from seedscope.models.base import Network
 from seedscope.models.convolutional import CNN, ConvolutionLayer
+from seedscope.models.dense_layers import dropout_masks
 from seedscope.training.gradient import sgd as engine
 from seedscope.training.gradient.sgd import flat, initial_parameters, mask_keys, observe, train_sgd
 from seedscope.training.streams import shuffled_batches
@@ -289,7 +290,9 @@ def dropping_alone(seed: int, neighbour: int, rows: np.ndarray, labels: np.ndarr
     weights: np.ndarray = np.asarray(flat(jax.tree.map(lambda leaf: leaf[:, None], start)))[0, 0].astype(float)
     key = mask_keys(0, np.array([seed], np.int32))[0]
     for step, batch in enumerate(shuffled_batches(0, seed, len(rows) - 1, 5, 10)):
-        drawn = np.asarray(model._masks(jax.random.fold_in(key, step), len(batch) + 1)[0], float)
+        drawn = np.asarray(
+            dropout_masks(jax.random.fold_in(key, step), len(batch) + 1, model.hidden, 1 - model.dropout)[0], float
+        )
         masks = np.where((batch == neighbour)[:, None], drawn[-1], drawn[:-1])  # a mask is its example's own
         given = np.where(batch == neighbour, len(rows) - 1, batch)
         (first, bias), (last, shift) = layers_of(weights, rows.shape[1], model, 2)
@@ -314,9 +317,17 @@ def test_dropout_multiplies_each_example_by_a_mask_of_its_own() -> None:
 
 
 def test_masks_leave_out_the_share_asked_for_and_keep_the_mean() -> None:
-    masks = np.asarray(mlp(50, dropout=0.2)._masks(jax.random.key(0), 2000)[0])  # type: ignore[attr-defined]
-    assert set(np.unique(masks).round(6)) == {0.0, 1.25}
+    masks = np.asarray(dropout_masks(jax.random.key(0), 2000, (50,), 0.8)[0])
+    np.testing.assert_allclose(np.unique(masks), [0.0, 1.25], rtol=1e-5)  # the share is a whole number of 2⁻¹⁶
     assert abs(np.mean(masks == 0) - 0.2) < 5 * np.sqrt(0.16 / masks.size)
+    assert abs(np.corrcoef(masks[:, :-1].ravel(), masks[:, 1:].ravel())[0, 1]) < 5 / np.sqrt(masks.size)
+
+
+def test_every_hidden_layer_has_masks_of_its_own() -> None:
+    first, second = dropout_masks(jax.random.key(0), 3000, (6, 4), 0.5)
+    assert (first.shape, second.shape) == ((3000, 6), (3000, 4))
+    together = np.corrcoef(np.concatenate([first, second], axis=1), rowvar=False)
+    assert np.abs(together - np.eye(10)).max() < 5 / np.sqrt(3000)
 
 
 def test_dropout_is_refused_where_training_would_not_have_it() -> None:

@@ -31,7 +31,10 @@ ENOUGH = 1e-8  # the certified error of a minimiser, of the noise's standard dev
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactLoss(PrivacyLoss):
-    """Everybody's privacy against Gaussian noise: `ratio` is each person's μ, `error` bounds how far it may be off."""
+    """Everybody's privacy against Gaussian noise: `ratio` is each person's μ, `error` bounds how far it may be off.
+
+    What holds for each person alone holds for all at once: nothing is sampled.
+    """
 
     ratio: np.ndarray
     error: np.ndarray
@@ -41,17 +44,20 @@ class ExactLoss(PrivacyLoss):
         """Each person's μ, with what solving leaves uncertain."""
         return Sides(self.ratio, np.maximum(self.ratio - self.error, 0.0), self.ratio + self.error)
 
+    def mu_alone(self) -> Sides:
+        return self.mu
+
     def alone(self, confidence: float | None = None) -> Sides:
         return Sides(self.advantage, self.advantage_lower, self.advantage_upper)
 
-    def delta(self, epsilon: float) -> Sides:
+    def delta(self, epsilon: float, *, together: bool = False) -> Sides:
         return self._sides(lambda mu: gaussian_delta(mu, 1.0, epsilon))
 
-    def true_positive_rate(self, false_positive_rate: float) -> Sides:
+    def true_positive_rate(self, false_positive_rate: float, *, together: bool = False) -> Sides:
         require_probability("false_positive_rate", false_positive_rate, closed=True)
         return self._sides(lambda mu: ndtr(ndtri(false_positive_rate) + mu))
 
-    def epsilon(self, delta: float) -> Sides:
+    def epsilon(self, delta: float, *, together: bool = False) -> Sides:
         return self._sides(lambda mu: gaussian_epsilon(mu, 1.0, delta))
 
     def _sides(self, of: Callable[[np.ndarray], np.ndarray]) -> Sides:
@@ -87,7 +93,7 @@ def output_perturbation(
         spare: (row, label).
         people: who they are; default their numbers.
         owners: whose each row is, where people have several: then all rows of a person go, and people are in the order
-            of their first rows. Two classes only.
+            of their first rows.
 
     >>> rows = np.array([[1.0, 1.0], [0.5, 1.0], [-1.0, 1.0], [-0.2, 1.0]])
     >>> output_perturbation(rows, [1, 1, 0, 0], l2=0.1, noise_scale=1.0).mu.value.round(2)
@@ -100,10 +106,7 @@ def output_perturbation(
     if owners is None:
         moved, left = refits.moves(ENOUGH * noise_scale)
     else:
-        require(isinstance(refits, Refits), f"persons of several rows are known of two classes, here are {classes}.")
-        assert isinstance(refits, Refits)
-        groups = rows_of_each(np.asarray(owners))
-        moved, left = refits.moves_together(groups)
+        moved, left = refits.moves_together(rows_of_each(np.asarray(owners)))
     ratio, error = moved / noise_scale, left / noise_scale
     gain, low, high = (erf(np.maximum(one, 0.0) / np.sqrt(8)) for one in (ratio, ratio - error, ratio + error))
     who = np.arange(len(moved)) if people is None else np.asarray(people)

@@ -63,21 +63,32 @@ class PrivacyLoss(Shown):
         """Return the advantage with sides that hold for each person alone."""
 
     @abstractmethod
-    def delta(self, epsilon: float) -> Sides:
-        """Return δ at ε ≥ 0: how much likelier than e^ε an event can be because of the person; alone."""
+    def delta(self, epsilon: float, *, together: bool = False) -> Sides:
+        """Return δ at ε ≥ 0: how much likelier than e^ε an event can be because of the person.
+
+        Sides hold for each person alone, or with `together` for all people at once; so they do of what follows.
+        """
 
     @abstractmethod
-    def true_positive_rate(self, false_positive_rate: float) -> Sides:
-        """Return the best attack's true-positive rate at a false-positive rate; sides for each person alone."""
+    def true_positive_rate(self, false_positive_rate: float, *, together: bool = False) -> Sides:
+        """Return the best attack's true-positive rate at a false-positive rate."""
 
     @abstractmethod
-    def epsilon(self, delta: float) -> Sides:
-        """Return ε at δ, NaN or infinite where this many runs cannot say it; sides for each person alone."""
+    def epsilon(self, delta: float, *, together: bool = False) -> Sides:
+        """Return ε at δ, infinite where this many runs cannot say it."""
 
     @cached_property
     def mu(self) -> Sides:
-        """The Gaussian noise that has the same advantage, 2Φ⁻¹((1 + advantage)/2), in its sensitivities."""
+        """The Gaussian noise that has the same advantage, 2Φ⁻¹((1 + advantage)/2), in its sensitivities.
+
+        Sides hold for all people at once.
+        """
         return Sides(*(gaussian_ratio(one) for one in (self.advantage, self.advantage_lower, self.advantage_upper)))
+
+    def mu_alone(self) -> Sides:
+        """Return `mu` with sides that hold for each person alone."""
+        alone = self.alone()
+        return Sides(*(gaussian_ratio(one) for one in (alone.value, alone.lower, alone.upper)))
 
     @property
     def largest(self) -> Number:

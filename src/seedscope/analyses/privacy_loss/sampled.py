@@ -10,8 +10,7 @@ is needed, and where most losses are small that mean has a quarter of the varian
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,44 +74,58 @@ class SampledLoss(PrivacyLoss):
         level = self.confidence if confidence is None else confidence
         return Sides(self.advantage, *_sides(self.losses, level, 1.0, 1, self.anytime))
 
-    def delta(self, epsilon: float) -> Sides:
+    def delta(self, epsilon: float, *, together: bool = False) -> Sides:
         require(epsilon >= 0, f"epsilon must be at least 0, got {epsilon!r}.")
-        values = _gain(self.losses - epsilon)
-        return Sides(values.mean(0), *betting_interval(values, self.confidence, anytime=self.anytime))
+        telling = self._telling(together)
+        return Sides(_gain(self.losses - epsilon).mean(0), *self._interval(_gain(telling.losses - epsilon), telling))
 
-    def true_positive_rate(self, false_positive_rate: float) -> Sides:
-        """Return the best attack's true-positive rate at a false-positive rate, both sides for each person alone.
+    def true_positive_rate(self, false_positive_rate: float, *, together: bool = False) -> Sides:
+        """Return the best attack's true-positive rate at a false-positive rate.
 
         From above `δ(t) + e^t·rate` for every t; from below what accusing above a t reaches that accuses few enough.
         Both over thresholds that were fixed beforehand, the error shared out among them.
         """
         require_probability("false_positive_rate", false_positive_rate, closed=True)
+        telling = self._telling(together)
+        shared = telling._replace(together=telling.together * 3 * len(THRESHOLDS))
         upper = np.ones(self.losses.shape[1])
         lower = np.full(self.losses.shape[1], float(false_positive_rate))
         for t in THRESHOLDS:
-            over, reached, accused = self._at_threshold(float(t))
+            over, reached, accused = self._at_threshold(float(t), shared)
             upper = np.minimum(upper, over + np.exp(t) * false_positive_rate)
             lower = np.maximum(lower, np.where(accused <= false_positive_rate, reached, 0.0))
         return Sides(self._best_rate(false_positive_rate), lower, np.maximum(upper, lower))
 
-    def epsilon(self, delta: float) -> Sides:
+    def epsilon(self, delta: float, *, together: bool = False) -> Sides:
         """Return ε at δ: from above infinite where this many runs cannot bound so small a δ.
 
         On a grid of ε, scanned from the safe end of each side: it is wrong only if the interval of the one grid point
         next to the true ε is, so that no error has to be shared out.
         """
         require_probability("delta", delta)
-        found = [self.delta(float(one)) for one in EPSILONS]
+        found = [self.delta(float(one), together=together) for one in EPSILONS]
         value, lower, upper = (np.array([getattr(one, side) for one in found]) for side in ("value", "lower", "upper"))
         least = np.append(0.0, EPSILONS)[np.argmin(np.vstack([lower > delta, np.zeros(lower.shape[1], bool)]), axis=0)]
         return Sides(_first_below(value, delta), least, _first_below(upper, delta))
 
-    def _at_threshold(self, t: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _telling(self, together: bool) -> _Telling:
+        """Return the losses that tell, and among how many the error is shared out."""
+        if together:
+            return _telling_of_all(self.losses, self.anytime)
+        return _Telling(self.losses, np.ones(self.losses.shape[1]))
+
+    def _interval(self, values: np.ndarray, telling: _Telling, largest: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """Return both sides of the means of values that follow from the losses that tell."""
+        return betting_interval(
+            values, self.confidence, together=telling.together, largest=largest, anytime=self.anytime
+        )
+
+    def _at_threshold(self, t: float, telling: _Telling) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return δ(t) from above, and of accusing where L > t the rates: true from below, false from above."""
-        above = self.losses > t
-        accused = np.where(above, np.exp(-np.maximum(self.losses, t)), 0.0)
-        ends = partial(betting_interval, confidence=self.confidence, together=3 * len(THRESHOLDS), anytime=self.anytime)
-        return ends(_gain(self.losses - t))[1], ends(above)[0], ends(accused, largest=float(np.exp(-t)))[1]
+        losses, most = telling.losses, float(np.exp(-t))
+        accused = np.where(losses > t, np.exp(-np.maximum(losses, t)), 0.0)
+        over, reached = self._interval(_gain(losses - t), telling)[1], self._interval(losses > t, telling)[0]
+        return over, reached, self._interval(accused, telling, most)[1]
 
     def _best_rate(self, rate: float) -> np.ndarray:
         """Return the estimate: accuse from the largest loss down until the false-positive rate is used up."""
@@ -175,11 +188,24 @@ def from_losses(
 
 def _sides_of_all(losses: np.ndarray, confidence: float, most: float, anytime: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return both sides of the advantage that hold for all people at once."""
+    telling = _telling_of_all(losses, anytime)
+    return _sides(telling.losses, confidence, most, telling.together, anytime)
+
+
+class _Telling(NamedTuple):
+    """Losses [run, person] that tell, and for each person among how many like them the error would be shared out."""
+
+    losses: np.ndarray
+    together: np.ndarray
+
+
+def _telling_of_all(losses: np.ndarray, anytime: bool) -> _Telling:
+    """Return the losses that tell about all people at once: those after the pilot, which ranks people."""
     people = losses.shape[1]
     if anytime or people == 1:
-        return _sides(losses, confidence, most, people, anytime)
+        return _Telling(losses, np.full(people, float(people)))
     pilot = int(np.ceil(PILOT * len(losses)))
-    return _sides(losses[pilot:], confidence, most, 1 / shares_by_exposure(_gain(losses[:pilot]).mean(0)), anytime)
+    return _Telling(losses[pilot:], 1 / shares_by_exposure(_gain(losses[:pilot]).mean(0)))
 
 
 def shares_by_exposure(exposure: np.ndarray) -> np.ndarray:

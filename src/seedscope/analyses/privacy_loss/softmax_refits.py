@@ -64,6 +64,20 @@ class SoftmaxRefits:
         moved, errors = (np.concatenate(values) for values in zip(*found, strict=True))
         return moved, errors + float(np.linalg.norm(self.gradient())) / self.l2
 
+    def moves_together(self, groups: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far each person of several rows moves the minimiser, all of them gone at once, and the errors."""
+        found = map_in_threads(self._fitted_again, groups)
+        moved, errors = (np.array(values) for values in zip(*found, strict=True))
+        return moved, errors + float(np.linalg.norm(self.gradient())) / self.l2
+
+    def _fitted_again(self, own: np.ndarray) -> tuple[float, float]:
+        """Return one person's move and its error, fitted alone from the start without the rows of their own."""
+        rows, labels = self.rows.copy(), self.targets.argmax(1)
+        rows[own], labels[own] = (0.0, 0) if self.other is None else (self.other[0], int(self.other[1]))
+        alone = SoftmaxRefits.of(rows, labels, self.classes, self.l2, None)
+        moved = float(np.linalg.norm(alone.theta - self.theta))
+        return moved, float(np.linalg.norm(alone.gradient())) / self.l2
+
     def _moves_of(self, part: np.ndarray, inverse: np.ndarray, enough: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the moves of some people."""
         solve = self._own_hessians(part, inverse)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logsumexp
 
 from seedscope.core import Kind, Number, one_blas_thread, require, require_positive, require_probability
-from seedscope.numerics import betting_interval, mean_interval
+from seedscope.numerics import betting_interval, nonnegative_mean_interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +153,7 @@ def density_success(
         prior: chances of the candidates, [person, candidate].
         confidence: of all people's intervals at once.
         largest_loss: what no ratio exceeds, by a pure ε: then the intervals hold exactly (*statistical*). Otherwise
-            they are Student's (*estimate*).
+            they are those of a skewed mean (*estimate*).
     """
     logs, chances = np.asarray(ratios, float), np.asarray(prior, float)
     require_probability("confidence", confidence)
@@ -163,7 +163,7 @@ def density_success(
         values = np.exp((logs + np.log(chances)).max(axis=2))
     least, people = chances.max(axis=1), chances.shape[0]
     if largest_loss is None:
-        lower, upper = mean_interval(values, 1 - (1 - confidence) / people)
+        lower, upper = nonnegative_mean_interval(values, 1 - (1 - confidence) / people)
     else:
         top = float(np.exp(largest_loss) * least.max())
         lower, upper = betting_interval(np.minimum(values, top), confidence, together=people, largest=top)

@@ -11,7 +11,7 @@ from seedscope.analyses.reconstruction.error_bounds import fisher_error_lower
 from seedscope.analyses.reconstruction.logistic import logistic_dfil
 from seedscope.analyses.reconstruction.regression import Regression
 from seedscope.core import Kind, Number, require, require_count
-from seedscope.numerics import mean_interval
+from seedscope.numerics import nonnegative_mean_interval
 
 _TOLERANCE = 1e-6  # of a minimiser's gradient, in units of R/N
 
@@ -67,7 +67,8 @@ def average_traces(
     """Return the leakage of records from traces of independent training runs: averaged first, inverted then.
 
     The mean over runs estimates the expectation that the theorem is about, so the result is an *estimate*; its
-    interval is Student's.
+    interval is for skewed values (`seedscope.numerics.nonnegative`): a record that was in no batch has an upper end of
+    infinity.
 
     Args:
         traces: Σ over steps of ‖∂g̃/∂z‖²/(σC)², [run, record]; 0 for steps whose batch does not hold the record.
@@ -77,7 +78,7 @@ def average_traces(
 
     >>> found = average_traces([[2.0, 8.0], [4.0, 8.0]], dimension=3)
     >>> found.error_lower, str(found.worst)
-    (array([1.   , 0.375]), '0.375 (estimate at 95 %)')
+    (array([1.   , 0.375]), '0.375 [0.1318, 0.375] (estimate at 95 %)')
 
     BR Theorems 3 and 4, Equation 4.
     """
@@ -89,8 +90,8 @@ def average_traces(
     note = "expectation over training runs estimated by their mean" + ("" if proved else "; κ is an estimate too")
     if len(values) < 2:
         return Leakage(values.mean(axis=0), dimension, "estimate", note=note)
-    lower, upper = mean_interval(values, confidence)
-    return Leakage(values.mean(axis=0), dimension, "estimate", np.maximum(lower, 0.0), upper, confidence, note)
+    lower, upper = nonnegative_mean_interval(values, confidence)
+    return Leakage(values.mean(axis=0), dimension, "estimate", lower, upper, confidence, note)
 
 
 def logistic_leakage(

@@ -106,7 +106,7 @@ class RecordBounds:
     def _left(self, information: np.ndarray) -> np.ndarray:
         """Return 1/(1 + τ²I) of the features that vary."""
         vary = self.spreads > 0
-        left: np.ndarray = 1 / (1 + (self.spreads**2 * information)[:, vary])
+        left: np.ndarray = 1 / (1 + self.spreads[vary] ** 2 * information[:, vary])
         return left
 
     def about(self, features: Sequence[str]) -> RecordBounds:

@@ -1,4 +1,4 @@
-"""Columns whose values lie on a grid, such as whole numbers: Hammersley–Chapman–Robbins instead of Cramér–Rao.
+"""Columns whose values lie on a grid, such as whole numbers, or recur: Hammersley–Chapman–Robbins, not Cramér–Rao.
 
 An attacker who is unbiased at the values that a column can have need not be so between them, so Fisher information
 proves nothing about him. What does is the distance to another possible value, and those that occur in the column are
@@ -16,27 +16,32 @@ import numpy as np
 from scipy.special import expit
 
 _THIRD = 1 / (6 * np.sqrt(3))  # the largest third derivative of the logistic loss
-_MOST_VALUES = 4096  # a column of more different values counts as continuous, unless they are whole numbers
+_MOST_VALUES = 4096  # of a column, whose grid is looked for, unless they are whole numbers
 _TOLERANCE = 1e-6
 _FINEST = 1e-3  # of the smallest gap: a finer grid is none
 _DOWN = 1 - 1e-12
 
 
 def value_step(values: np.ndarray) -> float:
-    """Return the step of the coarsest grid that holds all values; 0 for a column that is on none, or is constant.
+    """Return the step of the coarsest grid that holds all values; 0 for a continuous or a constant column.
 
-    It says whether a column is on a grid at all. Not all of the grid's values need be possible, so a proof goes to
-    values that occur.
+    It says whether a column's possible values are apart from each other at all. Not all of the grid's values need be
+    possible, so a proof goes to values that occur. Where the values are on no grid, but the same few occur again and
+    again (at most half as many values as rows), it is the smallest gap between them.
 
     >>> [value_step(np.array(values)) for values in ([1.0, 3.0, 6.0], [0.5, 0.25, 1.0], [0.0, 1.0, 3.1416])]
     [1.0, 0.25, 0.0]
+    >>> value_step(np.array([0.0, 1.0, 3.1416] * 2))
+    1.0
     """
     known = np.unique(np.asarray(values, float))
     if len(known) < 2:
         return 0.0
     if np.all(known == np.round(known)) and np.abs(known).max() < 2**52:
         return float(np.gcd.reduce(np.diff(known).astype(np.int64)))
-    return _common_step(np.diff(known)) if len(known) <= _MOST_VALUES else 0.0
+    step = _common_step(np.diff(known)) if len(known) <= _MOST_VALUES else 0.0
+    recurring = 2 * len(known) <= len(values)
+    return float(np.diff(known).min()) if recurring and not step else step
 
 
 def _common_step(gaps: np.ndarray) -> float:

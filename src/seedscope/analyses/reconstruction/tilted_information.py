@@ -21,9 +21,11 @@ from numpy.typing import ArrayLike
 
 from seedscope.analyses.reconstruction.regression import Regression
 from seedscope.core import one_blas_thread, require, require_positive, require_probability
+from seedscope.numerics import RunningMoments
 
 _BLOCK = 1024  # rows worked on together: their scores stay in the processor's cache
 _LEAST_MODELS = 20
+_LEAST_FOR_UPPER = 100  # models: with fewer the rare large scores, which rule the mean, may not have been seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,7 @@ def tilted_feature_information(
         scale: of the tilt.
         private: the columns' numbers, default all; the bias is none of them.
         lengths: each row's norm before it was shortened; the information is about rows before that.
-        confidence: of each interval over models, about.
+        confidence: of each interval over models, about; with fewer than 100 models it has no upper end.
 
     Chaudhuri et al. 2011 and Kifer et al. 2012 have the mechanisms and their density.
     """
@@ -88,17 +90,19 @@ def tilted_feature_information(
     rows = regression.rows.astype(np.float32)
     density = _Density(regression, rows, law == "gaussian", scale, _shortening(regression, lengths))
     everything = len(regression.private) == regression.features
-    first = np.zeros((len(rows), len(regression.private)))
-    second = np.zeros_like(first)
+    moments = RunningMoments.zeros((len(rows), len(regression.private)))
     with one_blas_thread():  # matrices are small: threads would wait for each other
         for w in released:
             for where, scores in density.scores(w):
-                squares = scores if everything else scores[:, regression.private]
-                squares *= squares
-                first[where] += squares
-                squares *= squares
-                second[where] += squares
-    return _summed_up(first, second, len(released), confidence)
+                relative = scores if everything else scores[:, regression.private]
+                relative *= np.float32(scale)  # of order 1: sixth powers stay within single precision
+                relative *= relative
+                moments.add(relative, where)
+    lower, upper = moments.interval(len(released), confidence)
+    if len(released) < _LEAST_FOR_UPPER:
+        upper = np.full_like(upper, np.inf)
+    information = FeatureInformation(moments.mean(len(released)), lower, upper, len(released), confidence)
+    return information.per_unit(np.asarray(1 / scale))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,17 +195,3 @@ def _shortening(regression: Regression, lengths: ArrayLike | None) -> _Shortenin
         units = np.where(shortened[:, None], rows / norms[:, None], 0.0)
         factors = np.where(shortened, norms / before, 1.0)
     return _Shortening(units.astype(np.float32), factors.astype(np.float32))
-
-
-def _summed_up(first: np.ndarray, second: np.ndarray, models: int, confidence: float) -> FeatureInformation:
-    """Return the mean of squared scores with an interval, from their sums of squares and fourth powers.
-
-    Squares are skewed, so the interval is Student's for the mean's logarithm, which covers more than that of the mean.
-    """
-    from scipy.stats import t
-
-    mean = first / models
-    variance = np.maximum(second / models - mean**2, 0.0) / (models - 1)
-    reach = float(t.ppf((1 + confidence) / 2, models - 1)) * np.sqrt(variance)
-    factor = np.exp(reach / np.where(mean > 0, mean, 1.0))
-    return FeatureInformation(mean, mean / factor, mean * factor, models, confidence)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +15,7 @@ import numpy as np
 from seedscope.core import unknown_name
 from seedscope.datasets.dataset import Dataset, Part
 from seedscope.datasets.named.downloads import read_arrays
+from seedscope.datasets.pixels import pixel_names
 from seedscope.datasets.preprocessing import central_crop, principal_components, random_directions, rows_within_ball
 from seedscope.datasets.splits import first_tenth_validates
 
@@ -78,18 +78,13 @@ def _only(part: Part, classes: tuple[int, int]) -> Part:
 def _as_images(name: str, path: Path, classes: tuple[str, ...]) -> Dataset:
     """Return the file's images [row, height, width, channel] as float32 in [0, 1]."""
     train, test = (replace(part, features=_unit_pixels(part.features)) for part in _pixel_parts(path))
-    return Dataset(name, train, test, _pixel_names(train.features.shape[1:]), classes, path.name)
+    return Dataset(name, train, test, pixel_names(train.features.shape[1:]), classes, path.name)
 
 
 def _unit_pixels(pixels: np.ndarray) -> np.ndarray:
     """Return images with a channel axis, as float32 in [0, 1]."""
     images = pixels if pixels.ndim == 4 else pixels[..., None]
     return images.astype(np.float32) / np.float32(255)
-
-
-def _pixel_names(shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Return a name for each entry of an image, in the order of its memory."""
-    return tuple("pixel-" + "-".join(map(str, place)) for place in product(*map(range, shape)))
 
 
 def _reduced(name: str, train: Part, test: Part, reduce: Reduction, classes: tuple[str, ...], prefix: str) -> Dataset:

@@ -10,9 +10,11 @@ import numpy as np
 
 from seedscope.datasets.arrays import from_arrays
 from seedscope.datasets.dataset import Dataset
+from seedscope.datasets.pixels import pixel_names
 from seedscope.datasets.splits import require_seed
 
 _SKLEARN = "embedded with scikit-learn"
+_PIXELS = pixel_names((8, 8, 1))
 
 
 def breast_cancer(path: Path | None, *, seed: int = 0) -> Dataset:
@@ -61,7 +63,8 @@ def digits(path: Path | None, *, seed: int = 0) -> Dataset:
     """Return handwritten digits of 8 × 8 pixels, as 64 features in [0, 1]."""
     pixels, labels = _digits()
     names = [str(digit) for digit in range(10)]
-    return replace(from_arrays(pixels, labels, class_names=names, name="digits", seed=seed), source=_SKLEARN)
+    data = from_arrays(pixels, labels, feature_names=_PIXELS, class_names=names, name="digits", seed=seed)
+    return replace(data, source=_SKLEARN)
 
 
 def digits_binary(path: Path | None, *, seed: int = 0) -> Dataset:
@@ -69,7 +72,9 @@ def digits_binary(path: Path | None, *, seed: int = 0) -> Dataset:
     pixels, labels = _digits()
     rows = np.flatnonzero(np.isin(labels, (3, 8)))
     targets = (labels[rows] == 8).astype(np.int64)
-    data = from_arrays(pixels[rows], targets, class_names=["3", "8"], ids=rows, name="digits-binary", seed=seed)
+    data = from_arrays(
+        pixels[rows], targets, feature_names=_PIXELS, class_names=["3", "8"], ids=rows, name="digits-binary", seed=seed
+    )
     parts = {part: replace(getattr(data, part), rows=getattr(data, part).ids) for part in ("train", "test")}
     return replace(data, source=_SKLEARN, **parts)
 

@@ -29,12 +29,20 @@ from seedscope.reproduce.intrinsic import curves, figures, noise_figures, tables
 from seedscope.reproduce.intrinsic.attack import study_attack
 from seedscope.reproduce.intrinsic.curves import LearningCurve, curve_rows, study_curve
 from seedscope.reproduce.intrinsic.grids import GridOutcome, study_grid
-from seedscope.reproduce.intrinsic.noise import NoiseOutcome, noise_rows, study_noise
+from seedscope.reproduce.intrinsic.noise import (
+    NoiseOutcome,
+    SeedNoise,
+    noise_rows,
+    study_network_noise,
+    study_noise,
+    test_rows,
+)
 from seedscope.reproduce.intrinsic.settings import (
     ATTACKED,
     BINARY,
     CONVOLUTIONAL,
     DIGITS,
+    FEW_NETWORKS,
     IMAGES,
     KNOWN,
     SETTINGS,
@@ -45,6 +53,9 @@ from seedscope.reproduce.intrinsic.settings import (
 )
 
 DAYS_OF_TRAINING = f"IP2 Table 6 is of a smaller network: its 1,000 networks take days; name {ATTACKED} to have them."
+A_FEW = (
+    f"{ATTACKED}: {FEW_NETWORKS.seeds} of the paper's networks at one T, kept and resumed; the scale 'paper' has all."
+)
 NO_UMAP = "Maps of models are by principal components: UMAP needs pip install 'seedscope[umap]'."
 
 
@@ -52,9 +63,10 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     """Return the tables and figures of IP1 and IP2, ours beside theirs.
 
     Args:
-        scale: "small" (a minute or two) or "paper" (the papers' 118,000 models, kept in `out` and resumed).
+        scale: "small" (minutes) or "paper" (the papers' 118,000 models, kept in `out` and resumed).
         data: only these of the four binary sets, "mnist" (the convolutional network of IP1 D.3), "digits" (the attack
-            of IP2 §8 on a small network) and "cifar10-small" (the attack itself, only where it is named: days).
+            of IP2 §8 on a small network) and "cifar10-small" (the attack itself, only where it is named: a few of its
+            networks in a quarter of an hour, at the scale "paper" all in days).
         out: the folder of the models.
         jobs: processes; default one for each core.
         quiet: show no progress.
@@ -63,11 +75,12 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
     rows: list[Comparison] = []
     outcomes: list[GridOutcome] = []
     noises: list[NoiseOutcome] = []
+    of_networks: list[SeedNoise] = []
     learned: list[LearningCurve] = []
     for name in chosen_data(data, scale):
         with clock.of(name):
             if name in (ATTACKED, DIGITS):
-                attack = Attack() if name == ATTACKED else SMALL_ATTACK
+                attack = chosen_attack(name, scale)
                 rows += study_attack(attack, attack.load(), plan)
                 rows += tables.attacked_network_rows()
                 continue
@@ -76,20 +89,31 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
             outcomes += found
         if name in BINARY:
             with clock.of(f"{name}, noise"):
-                convex = logistic_setting(name)
+                convex, network = (setting_of(name, model) for model in ("logistic", "mlp"))
                 noises.append(study_noise(convex, convex.load(), plan))
-                rows += noise_rows(noises[-1])
+                of_networks.append(study_network_noise(network, network.load(), plan))
+                rows += [*noise_rows(noises[-1]), *test_rows(of_networks[-1])]
             with clock.of(f"{name}, losses"):
                 found_curves = [study_curve(one.setting, one.setting.load(), plan) for one in found]
                 rows += [row for curve in found_curves for row in curve_rows(curve)]
                 learned += found_curves
-    drawn = charts(outcomes) | noise_charts(noises) | curve_charts(learned)
+    drawn = charts(outcomes) | noise_charts(noises, of_networks) | curve_charts(learned)
     return Study("intrinsic", scale, tables.in_order(rows), drawn, clock.seconds)
 
 
-def logistic_setting(name: str) -> Setting:
-    """Return the papers' logistic regression of a data set."""
-    return next(setting for setting in SETTINGS if setting.data == name and setting.model == "logistic")
+def setting_of(name: str, model: str) -> Setting:
+    """Return the papers' setting of a model on a data set."""
+    return next(setting for setting in SETTINGS if setting.data == name and setting.model == model)
+
+
+def chosen_attack(name: str, scale: str) -> Attack:
+    """Return the attack of IP2 §8 on a data set at a scale."""
+    if name == DIGITS:
+        return SMALL_ATTACK
+    if scale == "paper":
+        return Attack()
+    say(A_FEW)
+    return FEW_NETWORKS
 
 
 @dataclass(frozen=True)
@@ -112,8 +136,6 @@ def chosen_data(names: Sequence[str] | None, scale: str) -> list[str]:
         if name not in KNOWN:
             raise unknown_name("data set of this study", name, KNOWN)
     asked = list(names) if names else [*BINARY, IMAGES, DIGITS]
-    possible = scale == "paper" or ATTACKED not in asked
-    require(possible, f"{ATTACKED} takes days; ask for it at the scale 'paper'.", argument="scale")
     missing = [name for name in asked if describe(name).where == "not fetched"]
     fetching = " and ".join(f"'seedscope data fetch {name}'" for name in missing)
     require(len(missing) < len(asked), f"none of {', '.join(asked)} is here; get them with {fetching}.")
@@ -179,13 +201,14 @@ def curve_charts(learned: Sequence[LearningCurve]) -> dict[str, Any]:
     return {"figure-2-features": curves.features_chart(learned), "figure-3-losses": curves.curves_chart(learned)}
 
 
-def noise_charts(noises: Sequence[NoiseOutcome]) -> dict[str, Any]:
+def noise_charts(noises: Sequence[NoiseOutcome], of_networks: Sequence[SeedNoise] = ()) -> dict[str, Any]:
     """Return the pictures of the seed's noise by file name."""
     if not noises:
         return {}
+    every = [*noises, *of_networks]
     return {
-        "figure-5-least-gaussian-weights": noise_figures.least_gaussian_chart(noises),
-        "figure-6-p-values": noise_figures.p_value_chart(noises),
+        "figure-5-least-gaussian-weights": noise_figures.least_gaussian_chart(every),
+        "figure-6-p-values": noise_figures.p_value_chart(every),
         "figure-7-power": noise_figures.power_chart(),
         "people": noise_figures.people_chart(noises),
     }

@@ -8,18 +8,18 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from seedscope.reproduce.intrinsic.noise import NoiseOutcome, power_study
+from seedscope.reproduce.intrinsic.noise import NoiseOutcome, SeedNoise, power_study
 
 WIDTH, HEIGHT, COLUMNS = 220, 150, 4
 BLUE, ORANGE = "#0b6e99", "#c98a00"
 
 
-def least_gaussian_chart(outcomes: Sequence[NoiseOutcome]) -> alt.ConcatChart:
+def least_gaussian_chart(outcomes: Sequence[SeedNoise]) -> alt.ConcatChart:
     """Return the histogram over seeds of each set's least Gaussian weight (IP2 Figures 5 and 8)."""
     return _panels([_histogram(outcome) for outcome in outcomes])
 
 
-def _histogram(outcome: NoiseOutcome) -> Any:
+def _histogram(outcome: SeedNoise) -> Any:
     """Return one weight's histogram."""
     worst = outcome.histograms[0]
     rows = [
@@ -31,15 +31,18 @@ def _histogram(outcome: NoiseOutcome) -> Any:
     return _chart(rows, title).mark_bar(color=BLUE).encode(x=x, x2="high:Q", y=alt.Y("seeds:Q", title="seeds"))
 
 
-def p_value_chart(outcomes: Sequence[NoiseOutcome]) -> alt.ConcatChart:
-    """Return the weights' Shapiro–Wilk p-values, with varied and with one initial point (IP1 Figure 6)."""
+def p_value_chart(outcomes: Sequence[SeedNoise]) -> alt.ConcatChart:
+    """Return the weights' Shapiro–Wilk p-values, varied and, convex models, one initial point (IP1 Fig. 6, IP2 8)."""
     return _panels([_p_values(outcome) for outcome in outcomes])
 
 
-def _p_values(outcome: NoiseOutcome) -> Any:
+def _p_values(outcome: SeedNoise) -> Any:
     """Return the share of weights whose p-value is at most p; a straight line is what Gaussian weights give."""
     rows: list[dict[str, Any]] = []
-    for init, found in (("varied", outcome.varied), ("one for all", outcome.fixed)):
+    by_init = {"varied": outcome.varied}
+    if isinstance(outcome, NoiseOutcome):
+        by_init["one for all"] = outcome.fixed
+    for init, found in by_init.items():
         ordered = np.sort(found.normality_by_weight.p_values)
         shares = np.arange(1, len(ordered) + 1) / len(ordered)
         rows += [
@@ -47,7 +50,9 @@ def _p_values(outcome: NoiseOutcome) -> Any:
         ]
     x = alt.X("p:Q", title="Shapiro–Wilk p-value", scale=alt.Scale(type="log"), axis=alt.Axis(format="~e", tickCount=5))
     y = alt.Y("share:Q", title="weights with at most p", axis=alt.Axis(format="%"))
-    colour = alt.Color("init:N", title="initial point", scale=alt.Scale(range=[ORANGE, BLUE]))
+    colour = alt.Color(
+        "init:N", title="initial point", scale=alt.Scale(domain=["varied", "one for all"], range=[BLUE, ORANGE])
+    )
     return _chart(rows, outcome.setting.name).mark_line(interpolate="step-after").encode(x=x, y=y, color=colour)
 
 

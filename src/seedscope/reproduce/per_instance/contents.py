@@ -28,7 +28,7 @@ ITEMS = (
     Item("Theorem 3.6", "a step of any rule from sampled updates", ("general_step_rdp", "general_step",
          "sampled_step_rdp"), "GLA Figures 4, 25–35", "by order: tuples drawn afresh, by how many have the point"),
     Item("§5.2 (Fact 5.2)", "unlearning within a budget", ("UnlearningSchedule", "unlearning_decisions"), "",
-         "free Hölder constants; a later request's divergence is taken with the earlier people in"),
+         "free Hölder constants; a later request's divergence by runs on what is left"),
     Item("§5.4", "attacks and memorisation", ("true_positive_rate", "membership_advantage", "memorisation"), "", ""),
     Item("Figure 1, 23, 24", "contributions along training, both directions", ("contribution_shares",), "GLA Figure 1",
          "23's architectures are those of Figure 3 here"),

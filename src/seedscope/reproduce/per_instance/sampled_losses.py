@@ -39,25 +39,31 @@ class Losses:
     guarantee: float
 
 
-def study_losses(sweep: Sweep, data: ss.Dataset, run: Run) -> Losses:
-    """Return the losses and the composition of the main cell's people, after training what its store lacks."""
-    runs, watched = RUNS[sweep.data, run.scale]
-    cell = sweep.main
+def study_losses(
+    sweep: Sweep, data: ss.Dataset, run: Run, runs: int | None = None, watched: int | None = None
+) -> Losses:
+    """Return the losses and the composition of the main cell's people, after training what its store lacks.
+
+    runs, watched: in the place of the scale's. Below 20 runs losses are drawn anew along norms, not recorded.
+    """
+    usual = RUNS[sweep.data, run.scale]
+    runs, watched = runs or usual[0], watched or usual[1]
+    cell, sampled = sweep.main, runs >= LEAST_RUNS
     every = max(1, len(data.base) // (cell.batch_size * STATES_PER_EPOCH))
-    records = ss.Records(probes=(), norms=ss.Norms(watched, every=every), losses_of=watched)
+    records = ss.Records(probes=(), norms=ss.Norms(watched, every=every), losses_of=watched if sampled else None)
     with model_progress(f"{sweep.data}: {cell.model}, privacy losses", run.quiet) as move:
         ensemble = ss.train(
             data, sweep.mechanism(cell, len(data.base)), model=MODELS[cell.model](),
-            grid=ss.Grid(runs, init="fixed"), records=records, store=run.store(f"{sweep.data}-{cell.name}-losses"),
+            grid=ss.Grid(runs, init="fixed"), records=records, store=run.store(_store(sweep, watched, sampled)),
             jobs=run.jobs, progress=move,
         )  # fmt: skip
-    losses = ss.privacy_loss.everybody(ensemble) if runs >= LEAST_RUNS else everybody_redrawn(ensemble)
+    losses = ss.privacy_loss.everybody(ensemble) if sampled else everybody_redrawn(ensemble)
     holder = default_holder(training_of(ensemble).steps)
     composed = per_instance_privacy(ensemble, orders=RUN_ORDERS, holder=holder)
     curve = claimed_curve(ensemble)
     assert isinstance(losses, SampledLoss)
     assert curve is not None  # the noise is calibrated to an ε
-    setting = f"{cell.model}, ε={cell.epsilon:g}, {runs} runs, {watched} people"
+    setting = f"{cell.model}, ε={cell.epsilon:g}, {sweep.epochs} epochs, {runs} runs, {watched} people"
     return Losses(sweep.data, setting, losses, composed, float(curve.advantage))
 
 
@@ -82,6 +88,11 @@ def loss_rows(losses: Losses) -> Iterator[Comparison]:
     }
     for name, value in numbers.items():
         yield Comparison(PLACE, losses.data, losses.setting, name, value, note=note)
+
+
+def _store(sweep: Sweep, watched: int, sampled: bool) -> str:
+    """Return the name of a store: other epochs, people or records are another training."""
+    return f"{sweep.data}-{sweep.main.name}-{sweep.epochs}-epochs-{watched}-{'losses' if sampled else 'norms'}"
 
 
 def _known(end: float | None) -> float:

@@ -33,10 +33,14 @@ class Digits:
 
 @dataclass(frozen=True, eq=False)
 class LinearOutcome:
-    """What the figures show: leakage at both noises [record], the attack, its guesses, and test accuracy in percent."""
+    """What the figures show: leakage at both noises [record], the attack, its guesses, and test accuracy in percent.
+
+    `spectral` are the largest eigenvalues of the records' Fisher information at the noise of Figure 2.
+    """
 
     digits: Digits
     dfil: np.ndarray
+    spectral: np.ndarray
     attacked_dfil: np.ndarray
     attack: AttackErrors
     most: np.ndarray
@@ -60,6 +64,7 @@ def linear_outcome(trials: int, seed: int = 0) -> LinearOutcome:
     problem, draw = digits(), np.random.default_rng(seed)
     arguments = (problem.features, problem.labels, problem.weights, L2)
     dfil = ss.reconstruction.logistic_dfil(*arguments, NOISE)
+    spectral = ss.reconstruction.logistic_spectral_norm(*arguments, NOISE)
     attack = ss.reconstruction.attack_errors(*arguments, ATTACKED_NOISE, trials, draw, box=(0.0, 1.0))
     order = np.argsort(-dfil)
     most, least = order[:SHOWN], order[: -SHOWN - 1 : -1]
@@ -69,7 +74,8 @@ def linear_outcome(trials: int, seed: int = 0) -> LinearOutcome:
     )
     # σ only scales the information, so one pass serves both noises.
     attacked = dfil * (NOISE / ATTACKED_NOISE) ** 2
-    return LinearOutcome(problem, dfil, attacked, attack, most, least, guesses, mean_test_accuracy(problem, draw))
+    accuracy = mean_test_accuracy(problem, draw)
+    return LinearOutcome(problem, dfil, spectral, attacked, attack, most, least, guesses, accuracy)
 
 
 def digits() -> Digits:

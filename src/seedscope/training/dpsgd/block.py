@@ -70,7 +70,7 @@ def train_block(
     """
     rate = job.private.learning_rate
     rate = rate if isinstance(rate, Schedule) else dials.learning_rate
-    optimizer = transformation(rate, job.private.momentum, job.private.steps)
+    optimizer = transformation(rate, job.private.momentum, job.private.steps, job.private.l2)
     recorder, loser = _recorder(job, people, tables, dials), _loss_recorder(job, lossy, rows, labels)
     purse = None if budget is None else _filter(job, budget, dials, len(rows) - 1)
     noise = Noise(job.network.init, keys, len(sizes)) if job.private.noise_multiplier else None
@@ -89,7 +89,7 @@ def train_block(
             scales = Scales(dials.clipping_norm, dials.noise_scale)
             losses = loser.add(losses, parameters, normals, batch, neighbours, scales)
         noisy = noisy_update(job, dials, sums.gradient, batch, rows.shape[0] - 1, neighbours, normals, owners)
-        updates, carried = optimizer.update(noisy, carried)
+        updates, carried = optimizer.update(noisy, carried, parameters)
         traces = jax.tree.map(jnp.add, traces, sums.traces)
         return jax.tree.map(jnp.add, parameters, updates), carried, ahead, norms, traces, losses, spent
 

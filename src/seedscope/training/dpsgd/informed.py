@@ -91,18 +91,18 @@ def _one_release(
     start = starting_points(network.init, root_seed, seeds, people, (init,))
     rate, keys = private.batch_size / private.sampling_size(count), noise_keys(root_seed, seeds)
     drawn, sizes = batches.drawn, batches.sizes
-    return np.asarray(_explained(job, Dials(*numbers), start, rows, labels, drawn, sizes, keys, suspects, truth, rate))
+    return np.asarray(_explained(job, rate, Dials(*numbers), start, rows, labels, drawn, sizes, keys, suspects, truth))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=(0, 1))
 def _explained(
-    job: PrivateJob, dials: Dials, parameters: Parameters, rows: jax.Array, labels: jax.Array, drawn: jax.Array,
-    sizes: jax.Array, keys: jax.Array, suspects: Suspects, truth: jax.Array, rate: jax.Array,
+    job: PrivateJob, rate: float, dials: Dials, parameters: Parameters, rows: jax.Array, labels: jax.Array,
+    drawn: jax.Array, sizes: jax.Array, keys: jax.Array, suspects: Suspects, truth: jax.Array,
 ) -> jax.Array:  # fmt: skip
     """Return the log-likelihoods [person, candidate] after all steps; everybody's own model, trained side by side."""
     scheduled = job.private.learning_rate
     step_size = scheduled if isinstance(scheduled, Schedule) else dials.learning_rate
-    optimizer = transformation(step_size, job.private.momentum, job.private.steps)
+    optimizer = transformation(step_size, job.private.momentum, job.private.steps, job.private.l2)
     noise, spare, people = Noise(job.network.init, keys, len(sizes)), len(rows) - 1, suspects.people
     data = Data(rows, labels, known_of_rows(job.network, rows, job.private.clipping.smooth))
     batches, later_parts = Cutter(drawn, sizes, job.room, spare), job.parts.needed(sizes)
@@ -117,7 +117,8 @@ def _explained(
         alone, draws = (jax.tree.map(lambda leaf: leaf[0], one) for one in (parameters, normals))
         own, gained = each(alone, draws, suspects.rows, suspects.labels, truth, inside)
         total = jax.tree.map(lambda rest, one: rest + one[None], others.gradient, own)
-        updates, carried = optimizer.update(noisy_update(job, dials, total, batch, spare, people, normals), carried)
+        noisy = noisy_update(job, dials, total, batch, spare, people, normals)
+        updates, carried = optimizer.update(noisy, carried, parameters)
         return jax.tree.map(jnp.add, parameters, updates), carried, ahead, logs + gained
 
     nothing = jnp.zeros(suspects.labels.shape, jnp.float32)
@@ -127,7 +128,7 @@ def _explained(
 
 
 def _step(
-    job: PrivateJob, scales: Scales, rate: jax.Array, parameters: Parameters, normals: Parameters, rows: jax.Array,
+    job: PrivateJob, scales: Scales, rate: float, parameters: Parameters, normals: Parameters, rows: jax.Array,
     labels: jax.Array, truth: jax.Array, inside: jax.Array,
 ) -> tuple[Parameters, jax.Array]:  # fmt: skip
     """Return what one person adds to the sum, and how well each candidate explains what is then seen [candidate].

@@ -28,10 +28,9 @@ from seedscope.training.dpsgd.per_example import (
     as_matrices,
     examples,
     from_passes,
-    layer_gradient,
+    ghost_is_cheaper,
     layer_passes,
     layers_of,
-    matrix_gradient,
     output_shapes,
     smooth_factors,
     squared_norms,
@@ -73,48 +72,88 @@ def reactions(
     shapes = output_shapes(network, parameters, rows[0])
     if shapes is None:
         return _materialised_reactions(network, parameters, rows, labels, directions)
+
+    def passes(rows: jax.Array) -> Passes:
+        return layer_passes(network, parameters, rows, labels, shapes)
+
+    found, changes = jax.jvp(passes, (rows,), (directions,))
     layers, _ = layers_of(parameters)
-
-    def passes(rows: jax.Array) -> tuple[Passes, jax.Array]:
-        found = layer_passes(network, parameters, rows, labels, shapes)
-        parts = zip(layers, found.inputs, found.deltas, strict=True)
-        return found, jnp.sum(jnp.stack([layer_gradient(*one).squares for one in parts]), 0)
-
-    (found, _), (changes, slopes) = jax.jvp(passes, (rows,), (directions,))
     pairs = zip(layers, found.inputs, found.deltas, changes.inputs, changes.deltas, strict=True)
-    squares = jnp.sum(jnp.stack([_change_squares(*one) for one in pairs]), 0)
-    return Reaction(from_passes(parameters, found), slopes / 2, squares)  # ‖g‖² changes by 2 g·ġ
+    products, squares = (sum(parts) for parts in zip(*[_layer_change(*one) for one in pairs], strict=True))
+    return Reaction(from_passes(parameters, found), products, squares)
 
 
-def _change_squares(
+def _layer_change(
     layer: Layer, lifted: jax.Array, delta: jax.Array, lifted_change: jax.Array, delta_change: jax.Array
-) -> jax.Array:
-    """Return a layer's part in ‖ġ‖² of every example."""
+) -> tuple[jax.Array, jax.Array]:
+    """Return a layer's parts in g·ġ and ‖ġ‖² of every example.
+
+    The gradient g itself is written as `layer_gradient` has it: the compiler computes it once.
+    """
     if isinstance(layer, ScaleAndShift):
         positions = tuple(range(1, lifted.ndim - 1))
-        scale = jnp.sum(lifted_change * delta + lifted * delta_change, positions)
-        return squared_norms(scale) + squared_norms(jnp.sum(delta_change, positions))
+        scale_change = jnp.sum(lifted_change * delta + lifted * delta_change, positions)
+        return _added(
+            _with_itself(jnp.sum(lifted * delta, positions), scale_change),
+            _with_itself(jnp.sum(delta, positions), jnp.sum(delta_change, positions)),
+        )
+    if isinstance(layer, eqx.nn.Linear):
+        return _dense_change(layer, *map(units, (lifted, lifted_change, delta, delta_change)))
     if isinstance(layer, PooledConvolution):
         change = layer.gradients(lifted, delta_change) + layer.gradients(lifted_change, delta)
-        return squared_norms(change.reshape(len(change), -1)) + squared_norms(layer.bias_gradients(delta_change))
-    if isinstance(layer, eqx.nn.Linear):
-        return _dense_change_squares(layer, *map(units, (lifted, lifted_change, delta, delta_change)))
+        weight = _with_itself(layer.gradients(lifted, delta), change)
+        return _added(weight, _with_itself(layer.bias_gradients(delta), layer.bias_gradients(delta_change)))
     a, d = as_matrices(lifted, delta)
     a_change, d_change = as_matrices(lifted_change, delta_change)
-    weight = matrix_gradient(jnp.concatenate([a, a_change], 1), jnp.concatenate([d_change, d], 1)).squares
-    return weight if layer.bias is None else weight + squared_norms(d_change.sum(1))
+    weight = _matrix_change(a, d, a_change, d_change)
+    return weight if layer.bias is None else _added(weight, _with_itself(d.sum(1), d_change.sum(1)))
 
 
-def _dense_change_squares(
+def _with_itself(gradients: jax.Array, changes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return g·ġ and ‖ġ‖² of every example from g and ġ [example, ...]."""
+    flat, change = (values.reshape(len(values), -1) for values in (gradients, changes))
+    return jnp.einsum("bi,bi->b", flat, change), squared_norms(change)
+
+
+def _added(one: tuple[jax.Array, jax.Array], other: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """Return the parts of two arrays of a layer together."""
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _matrix_change(a: jax.Array, d: jax.Array, a_change: jax.Array, d_change: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the parts of a weight matrix [output, input], whose gradient is Σ over positions of δ aᵀ."""
+    if ghost_is_cheaper(a, d):
+        inputs, outputs = (_position_products(*pair) for pair in ((a, a_change), (d, d_change)))
+        products = inputs.own * outputs.mixed + inputs.mixed * outputs.own
+        squares = inputs.own * outputs.changed + inputs.changed * outputs.own
+        crossed = inputs.mixed * jnp.swapaxes(outputs.mixed, 1, 2)
+        return products.sum((1, 2)), (squares + 2 * crossed).sum((1, 2))
+    both = jnp.einsum("bpo,bpi->boi", jnp.concatenate([d_change, d], 1), jnp.concatenate([a, a_change], 1))
+    return _with_itself(jnp.einsum("bpo,bpi->boi", d, a), both)
+
+
+class _PositionProducts(NamedTuple):
+    """Inner products [example, position, position] of values x and their changes ẋ: x·x, x·ẋ and ẋ·ẋ."""
+
+    own: jax.Array
+    mixed: jax.Array
+    changed: jax.Array
+
+
+def _position_products(values: jax.Array, changes: jax.Array) -> _PositionProducts:
+    """Return the inner products of positions, from values and changes [example, position, number]."""
+    pairs = (values, values), (values, changes), (changes, changes)
+    return _PositionProducts(*[jnp.einsum("bpi,bqi->bpq", one, other) for one, other in pairs])
+
+
+def _dense_change(
     layer: eqx.nn.Linear, a: jax.Array, a_change: jax.Array, d: jax.Array, d_change: jax.Array
-) -> jax.Array:
-    """Return a dense layer's part in ‖ġ‖² = ‖δ̇ aᵀ + δ ȧᵀ‖² (+ ‖δ̇‖² for the bias), all arrays [unit, example]."""
-    products = [jnp.sum(one * other, 0) for one, other in ((a, a), (a, a_change), (a_change, a_change))]
-    return (
-        jnp.sum(d_change**2, 0) * (products[0] + (layer.bias is not None))
-        + 2 * jnp.sum(d * d_change, 0) * products[1]
-        + jnp.sum(d**2, 0) * products[2]
-    )
+) -> tuple[jax.Array, jax.Array]:
+    """Return a dense layer's parts, ġ = δ̇ aᵀ + δ ȧᵀ (and δ̇ for the bias), all arrays [unit, example]."""
+    own, mixed, changed = (jnp.sum(one * other, 0) for one, other in ((a, a), (a, a_change), (a_change, a_change)))
+    own = own + (layer.bias is not None)
+    slopes, bends, curves = (jnp.sum(one * other, 0) for one, other in ((d, d), (d, d_change), (d_change, d_change)))
+    return slopes * mixed + bends * own, curves * own + 2 * bends * mixed + slopes * changed
 
 
 def step_information(

@@ -307,12 +307,16 @@ def as_matrices(lifted: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Arr
 
 def matrix_gradient(lifted: jax.Array, delta: jax.Array) -> _LayerGradient:
     """Return the part of a weight matrix [output, input]: lifted [example, position, input], delta […, output]."""
-    _, positions, inputs = lifted.shape
-    outputs = delta.shape[-1]
-    if positions * (inputs + outputs) < inputs * outputs:  # the ghost norm is cheaper than the gradient
+    if ghost_is_cheaper(lifted, delta):
         products = jnp.einsum("bpi,bqi->bpq", lifted, lifted) * jnp.einsum("bpo,bqo->bpq", delta, delta)
         return _LayerGradient(products.sum((1, 2)), lambda weights: _contract(delta * weights[:, None, None], lifted))
     return _held(jnp.einsum("bpo,bpi->boi", delta, lifted))
+
+
+def ghost_is_cheaper(lifted: jax.Array, delta: jax.Array) -> bool:
+    """Whether products of positions take less work than a weight matrix's gradients themselves."""
+    positions, inputs, outputs = *lifted.shape[1:], delta.shape[-1]
+    return positions * (inputs + outputs) < inputs * outputs
 
 
 def _held(gradients: jax.Array) -> _LayerGradient:

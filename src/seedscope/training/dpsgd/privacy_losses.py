@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from seedscope.models import Network, Parameters
+from seedscope.training.dpsgd.elementary import exponential, logarithm
 from seedscope.training.dpsgd.per_example import clipped_sum, examples, flat_factors, smooth_factors
 
 LARGE = 60.0  # an exponent from which on 1 − q + q·e^z is q·e^z in single precision
@@ -74,7 +75,7 @@ class NetworkLosses(LossRecorder):
     network: Network
     smooth: bool
     one_by_one: bool
-    rate: Any  # the chance of a row to be in a batch
+    rate: float  # the chance of a row to be in a batch
     spare_place: int  # of the row with which batches are padded
     places: jax.Array  # [person]
     blocks: tuple[jax.Array, jax.Array]  # rows [block, person, ...] and labels, the last filled up
@@ -155,10 +156,12 @@ def replaced_losses(
     return log_mixture(products - squares / 2 + jnp.where(inside, shared, 0.0), rate)
 
 
-def log_mixture(exponents: jax.Array, rate: Any) -> jax.Array:
-    """Return ln(1 − q + q·e^z); each rounding is below 1e-7, of losses that are summed up over steps."""
-    beyond = jnp.maximum(exponents - LARGE, 0.0)
-    return jnp.log((1 - rate) + rate * jnp.exp(exponents - beyond)) + beyond
+def log_mixture(exponents: jax.Array, rate: float) -> jax.Array:
+    """Return ln(1 − q + q·e^z); each rounding is below 2e-7, of losses that are summed up over steps."""
+    if rate == 1:  # then the smallest e^z is no number that a logarithm could be taken of
+        return exponents
+    beyond = jnp.maximum(exponents - LARGE, 0.0)  # NaN where an exponent is: training that diverged has no loss
+    return logarithm((1 - rate) + rate * exponential(exponents - beyond)) + beyond
 
 
 def dot(first: Parameters, second: Parameters) -> jax.Array:

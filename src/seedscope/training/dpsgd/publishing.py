@@ -37,14 +37,14 @@ def _run(job: Job, private: PrivateSteps, network: Network, draws: SystemDraws) 
     key = jax.random.wrap_key_data(jnp.asarray(draws.words(1).view(np.uint32)))
     start, structured = ravel_pytree(jax.tree.map(lambda leaf: leaf.astype(float), network.init(key)))
     weights = np.asarray(start, float)
-    optimiser = transformation(private.learning_rate, private.momentum, private.steps)
+    optimiser = transformation(private.learning_rate, private.momentum, private.steps, private.l2)
     carried = optimiser.init(jnp.asarray(weights))
     gradients = _Gradients(job, private, network, structured)
     grid = _Grid.of(private, len(weights))
     for _ in range(private.steps):
         batch = draws.batch(job.examples, private.batch_size / private.sampling_size(job.examples))
         update = grid.noisy(gradients.sum(weights, batch), draws) / private.batch_size
-        moved, carried = optimiser.update(jnp.asarray(update), carried)
+        moved, carried = optimiser.update(jnp.asarray(update), carried, jnp.asarray(weights))
         weights = weights + np.asarray(moved, float)
     return weights
 

@@ -26,6 +26,7 @@ class PrivateSteps:
     rule: Rule
     clipping: Clipping
     public_size: int | None = None
+    l2: float = 0.0
     budget: tuple[float, float] | None = None  # a person's: the order, and the divergence that they may spend
 
     def sampling_size(self, examples: int) -> int:

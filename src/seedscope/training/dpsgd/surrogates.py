@@ -2,9 +2,9 @@
 
 Around the run without noise on all rows, `w̄_{t+1} = w̄_t − (η/N) Σ c_j(w̄_t)`, c_j a person's clipped gradient, a run's
 deviation u is nearly linear in what is random: `u_{t+1} = (I − ηJ_t) u_t − (η/qN)(e_t + σCξ_t)`, J_t the derivative of
-the mean of the c_j, e_t = Σ_{batch} c_j − q Σ c_j and ξ_t the noise. That is gradient descent on quadratics. Given
-batches and start, the noise's part of a score is normal, so how often stand-ins decide 1 is a mean over batches and
-starts alone: few draws of them tell it.
+the mean of the c_j, e_t = Σ_{batch} c_j − q Σ c_j and ξ_t the noise; a penalty adds λw to that mean and λI to J_t. That
+is gradient descent on quadratics. Given batches and start, the noise's part of a score is normal, so how often
+stand-ins decide 1 is a mean over batches and starts alone: few draws of them tell it.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _linearised(job: Job, private: PrivateSteps, rows: np.ndarray) -> StepsSurro
     """Return the stand-ins, from one run on all rows without noise."""
     share = private.batch_size / private.sampling_size(job.examples)
     step, steps, width = float(private.learning_rate) / private.batch_size, private.steps, rows.shape[1]  # type: ignore[arg-type]
-    weights, pulls, matrices = _quiet_run(rows, job.labels[:-1], private.clipping_norm, step * share, steps)
+    weights, pulls, matrices = _quiet_run(rows, job.labels[:-1], private, step * share)
     after, presence, noise = np.eye(width), np.empty((steps, len(rows), width)), np.empty((steps, width, width))
     for t in reversed(range(steps)):
         presence[t] = -step * (pulls[t][:, None] * rows) @ after.T
@@ -143,16 +143,17 @@ def _linearised(job: Job, private: PrivateSteps, rows: np.ndarray) -> StepsSurro
 
 
 def _quiet_run(
-    rows: np.ndarray, labels: np.ndarray, clipping_norm: float, step: float, steps: int
+    rows: np.ndarray, labels: np.ndarray, private: PrivateSteps, step: float
 ) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
     """Return the last weights of descent on all rows from 0, every step's clipped derivatives, and its I − ηJ."""
-    limit, weights = clipping_norm / np.linalg.norm(rows, axis=1), np.zeros(rows.shape[1])
+    limit, weights = private.clipping_norm / np.linalg.norm(rows, axis=1), np.zeros(rows.shape[1])
+    kept = 1 - float(private.learning_rate) * private.l2  # type: ignore[arg-type]
     pulls, matrices = [], []
-    for _ in range(steps):
+    for _ in range(private.steps):
         scores = expit(rows @ weights)
         derivative = scores - labels
         bend = np.where(np.abs(derivative) < limit, scores * (1 - scores), 0.0)
         pulls.append(np.clip(derivative, -limit, limit))
-        matrices.append(np.eye(rows.shape[1]) - step * (rows * bend[:, None]).T @ rows)
-        weights = weights - step * pulls[-1] @ rows
+        matrices.append(kept * np.eye(rows.shape[1]) - step * (rows * bend[:, None]).T @ rows)
+        weights = kept * weights - step * pulls[-1] @ rows
     return weights, pulls, matrices
