@@ -29,9 +29,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     return Workshop(tmp_path_factory.mktemp("torture"))
 
 
-def rounds(kind: kinds.Round, shop: Workshop, count: int = 4) -> Tally:
+def rounds(kind: kinds.Round, shop: Workshop, count: int = 4, seed: int = 0) -> Tally:
     """Return what several rounds of one kind find."""
-    tally, draw = Tally(), random.Random(0)
+    tally, draw = Tally(), random.Random(seed)
     for _ in range(count):
         kind(shop, draw, tally)
     return tally
@@ -69,7 +69,9 @@ def test_a_marker_before_its_records_is_found_by_kills(shop: Workshop, monkeypat
 
     monkeypatch.setattr(FolderStore, "write", early)
     monkeypatch.setattr(FolderStore, "_mend", None)  # which would hide it
-    assert rounds(kinds.kills, shop, 3).sins > 0
+    assert any(
+        rounds(kinds.kills, shop, 1, seed).sins for seed in range(12)
+    )  # usually the first; a busy machine is slow
 
 
 @pytest.mark.parametrize("sin", ["traceback", "hung"])
@@ -79,6 +81,17 @@ def test_a_traceback_and_a_hang_are_told_from_a_sentence(sin: str, monkeypatch: 
     monkeypatch.setattr(forked, "PATIENCE", 0.3)
     work: Callable[[], object] = (lambda: 1 / 0) if sin == "traceback" else (lambda: __import__("time").sleep(5))
     assert attempt(work).how == sin
+
+
+def test_a_traceback_that_only_python_prints_is_counted() -> None:
+    class Half:
+        def __del__(self) -> None:
+            raise AttributeError("_ssock")
+
+    ended = attempt(lambda: Half() and None)
+    assert ended.how == "traceback"
+    assert "_ssock" in ended.value
+    assert attempt(lambda: None).how == "done"
 
 
 def test_a_failing_call_counts_only_where_it_was_made(tmp_path: Path) -> None:

@@ -93,14 +93,8 @@ def encoded(columns: Sequence[Column], dictionary: Dictionary, rows: np.ndarray)
     places = {column.name: range(ends[k], ends[k + 1]) for k, column in enumerate(columns)}
     levels = [column.name for column in columns if _has_levels(column) and column.name not in dictionary.bounds]
     categories = tuple(tuple(places[name]) for name in levels)
-    return Encoding(
-        names,
-        _side_by_side([part for part, _ in parts], rows),
-        ranges,
-        (CATEGORIES,) if words else (),
-        places,
-        categories,
-    )
+    values = _side_by_side([part for part, _ in parts], rows)
+    return Encoding(names, values, ranges, (CATEGORIES,) if words else (), places, categories)
 
 
 def _cells(columns: Sequence[Column], dictionary: Dictionary) -> int:

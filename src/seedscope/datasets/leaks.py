@@ -24,11 +24,8 @@ def predicts_alone(column: Column, labels: np.ndarray) -> float | None:
     """
     rows = len(labels)
     shape = (len(column.values), int(labels.max()) + 1)
-    table = (
-        np.bincount(column.codes.astype(np.int64) * shape[1] + labels, minlength=shape[0] * shape[1])
-        .reshape(shape)
-        .astype(float)
-    )
+    pairs = column.codes.astype(np.int64) * shape[1] + labels
+    table = np.bincount(pairs, minlength=shape[0] * shape[1]).reshape(shape).astype(float)
     right = _by_threshold(table) if column.is_numeric and column.values.ndim == 1 else _by_level(table)
     mistakes, guessing = rows - right, rows - table.sum(0).max()
     return float(right / rows) if right >= SHARE * rows and _BETTER * mistakes <= guessing else None

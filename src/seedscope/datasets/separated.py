@@ -33,7 +33,7 @@ _MARKS = {  # the longer mark first: UTF-32's begins like UTF-16's
 _BEGINNING = 1_000_000  # bytes, of which it is told how the text is laid out
 _ROWS_AT_ONCE = 1 << 18  # what lies between a text and its table takes much more memory than either
 _SAMPLE = 200  # lines from which the separator is told
-_DECLARED = re.compile(rb"\s*\"?sep=(.)\"?[ \t]*(\r\n|\n|\r)")  # by a first line
+_DECLARED = re.compile(r"\s*\"?sep=(.)\"?[ \t]*(\r\n|\n|\r)")  # by a first line
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,18 @@ def as_utf_8(file: str, content: bytes, encoding: str | None = None) -> tuple[by
     ('größe', ['The file is read as Windows-1252 (Latin-1) text: it is not UTF-8.'])
     """
     if encoding is not None:
-        return _decoded_as(file, content, encoding).encode(), [f"The file is read as {encoding} text, as asked."]
+        return _encoded(_decoded_as(file, content, encoding)), [f"The file is read as {encoding} text, as asked."]
     marked = next((name for mark, name in _MARKS.items() if content.startswith(mark)), None)
     marked = marked or _unmarked_utf_16(content)
     if marked:
         said = [f"The file is read as {marked.upper()} text."] if marked != "utf-8-sig" else []
-        return _decoded_as(file, content, marked).encode(), said
+        return _encoded(_decoded_as(file, content, marked)), said
     require(b"\0" not in content, f"{file} is a binary file, not a table.")
     try:
         content.decode("utf-8")
         return content, []
     except UnicodeDecodeError:
-        return _western(content).encode(), ["The file is read as Windows-1252 (Latin-1) text: it is not UTF-8."]
+        return _encoded(_western(content)), ["The file is read as Windows-1252 (Latin-1) text: it is not UTF-8."]
 
 
 def parsed(file: str, content: bytes, separator: str | None = None) -> tuple[pd.DataFrame, list[str]]:
@@ -71,11 +71,11 @@ def parsed(file: str, content: bytes, separator: str | None = None) -> tuple[pd.
 
     Every cell is a text; each column is categorical, so that equal cells are one text in memory.
     """
-    declared = _DECLARED.match(content)
+    declared = _DECLARED.match(_beginning(content))
     if declared is not None:
-        content, separator = content[declared.end() :], separator or declared[1].decode()
-    require(content[:_BEGINNING].strip() or content.strip(), f"{file} is empty.")
-    layout = _layout(content[:_BEGINNING].decode("utf-8", "ignore"), len(content) <= _BEGINNING, separator)
+        content, separator = content[len(declared[0].encode()) :], separator or declared[1]
+    require(_beginning(content).strip() or content.strip(), f"{file} is empty.")
+    layout = _layout(_beginning(content), len(content) <= _BEGINNING, separator)
     frame = _frame(file, content, layout)
     said = [f"Cells are separated by {SEPARATORS.get(layout.separator, repr(layout.separator))}."]
     above = (
@@ -84,6 +84,11 @@ def parsed(file: str, content: bytes, separator: str | None = None) -> tuple[pd.
         else "The first line is above the header"
     )
     return frame, (said if layout.separator != "," else []) + ([f"{above} and were skipped."] if layout.skipped else [])
+
+
+def _beginning(content: bytes) -> str:
+    """Return the first part of a text; a letter that is cut off is left out."""
+    return content[:_BEGINNING].decode("utf-8", "ignore")
 
 
 def _layout(text: str, whole: bool, separator: str | None) -> Layout:
@@ -203,6 +208,11 @@ def _complaint(error: Exception, skipped: int) -> str:
     if quote:
         return f"a quotation mark near line {int(quote[1]) + 1 + skipped} is never closed"
     return str(error).strip().splitlines()[0].rstrip(".")[:160]
+
+
+def _encoded(text: str) -> bytes:
+    """Return a text as UTF-8; half letters, which some encodings have, are then refused where they are read."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _decoded_as(file: str, content: bytes, encoding: str) -> str:
