@@ -152,7 +152,7 @@ def wrong_tables(folder: Path) -> dict[str, Path]:
         ("fine", ["--model", "mlp"], "ObjectivePerturbation needs model=logistic()"),
         ("fine", ["--mechanism", "output", "--model", "mlp"], "OutputPerturbation needs model=logistic()"),
         ("fine", ["--mechanism", "dpsgd", "--epsilon", "0"], "epsilon must be above 0"),
-        ("fine", ["--mechanism", "dpsgd", "--l2", "1"], "--l2 is not an option of --mechanism dpsgd"),
+        ("fine", ["--mechanism", "sgd", "--l2", "1"], "--l2 is not an option of --mechanism sgd"),
         ("fine", ["--mechanism", "dpsgd", "--delta", "2"], "delta must be in (0, 1)"),
         ("fine", ["--mechanism", "dpsgd", "--batch-size", "301"], "batch_size must be at most the 300 training rows"),
         ("fine", ["--mechanism", "dpsgd", "--batch-size", "0"], "batch_size must be a whole number of at least 1"),

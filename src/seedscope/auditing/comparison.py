@@ -199,7 +199,7 @@ def compare(
     aim = Aim(1.0 if epsilon is None else epsilon, delta, risk, relation)
     made = {name: aim.mechanism(name, conditions) for name in wanted if name not in left_out}
     left_out |= _refusals(made, conditions)  # before anything is trained
-    chosen = {name: one for name, one in made.items() if name not in left_out}
+    chosen = {name: mechanism for name, mechanism in made.items() if name not in left_out}
     why = "; ".join(f"{TITLES[name]}: {reason}" for name, reason in left_out.items())
     require(len(chosen) > 0, f"no mechanism is left to compare: {why}.", argument="epsilon" if made else "relation")
     contenders = [

@@ -29,7 +29,7 @@ def verdict_on(levels: Sequence[Level], policy: Policy | None = None, data: Data
     plain = decided_without_privacy(data, levels[0].tested) if plain is None else plain
     twice, alone, people = repeated_rows(data), 0 if data is None else data.alone, _declared(rules, "people")
     known = [facts(level, levels, plain, twice, alone, people) for level in levels]
-    cases = [Case(level.label, found, level.broken) for level, found in zip(levels, known, strict=True)]
+    cases = [Case(level.label, measured, level.broken) for level, measured in zip(levels, known, strict=True)]
     verdict = judge(cases, rules)
     level = levels[verdict.level]
     also = [sentence for sentence in (membership_sentence(level.membership), group_sentence(level)) if sentence]
@@ -170,7 +170,7 @@ def _plain_outcome(outcome: Outcome) -> dict[str, Any]:
     return {
         "label": outcome.label,
         "tone": outcome.tone,
-        "broken": [f"{one.quantity.title} ({STATUS_WORDS[one.status]})" for one in outcome.broken],
+        "broken": [f"{rule.quantity.title} ({STATUS_WORDS[rule.status]})" for rule in outcome.broken],
     }
 
 

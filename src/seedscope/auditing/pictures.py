@@ -52,20 +52,20 @@ def pictures(levels: Sequence[Level], data: Dataset | None) -> dict[str, Any] | 
 def _most_exposing(levels: Sequence[Level]) -> Level | None:
     """Return the level that leaves the least about somebody, if enough people have numbers of their own."""
     known = [
-        (float(found.left[0].min()), k)
+        (float(bounds.left[0].min()), k)
         for k, level in enumerate(levels)
-        if (found := level.reconstruction) is not None and found.left is not None and len(found.people) >= 2 * SHOWN
+        if (bounds := level.reconstruction) is not None and bounds.left is not None and len(bounds.people) >= 2 * SHOWN
     ]
     return levels[min(known)[1]] if known else None
 
 
 def _shown(level: Level) -> np.ndarray:
     """Return the places on the person axis of the most exposed, then of the least."""
-    found = level.reconstruction
-    assert found is not None
-    assert found.left is not None  # it was chosen by it
-    order = np.argsort(found.left[0], kind="stable")
-    people: np.ndarray = found.people[np.append(order[:SHOWN], order[-SHOWN:])]
+    bounds = level.reconstruction
+    assert bounds is not None
+    assert bounds.left is not None  # it was chosen by it
+    order = np.argsort(bounds.left[0], kind="stable")
+    people: np.ndarray = bounds.people[np.append(order[:SHOWN], order[-SHOWN:])]
     return people
 
 

@@ -100,7 +100,9 @@ class Verdict:
     @property
     def ways_out(self) -> tuple[tuple[str, ...], ...]:
         """For every rule of the preferred level, what would keep it; nothing where it is kept."""
-        levels = [(one.label, facts, one.checks) for one, facts in zip(self.outcomes, self.all_facts, strict=True)]
+        levels = [
+            (outcome.label, facts, outcome.checks) for outcome, facts in zip(self.outcomes, self.all_facts, strict=True)
+        ]
         return ways_out(levels, self.level)
 
     @property

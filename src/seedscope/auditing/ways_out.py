@@ -74,7 +74,7 @@ def _another_level(levels: Sequence[tuple[str, Facts, Sequence[Check]]], chosen:
     assert kept.number is not None
     shown = now.quantity.shown
     gain = f"{label} keeps it: {shown(kept.number.value)} instead of {shown(now.number.value)}"
-    before, after = (f"{100 * _accuracy(one):.1f} %" for one in (levels[chosen][1], facts))
+    before, after = (f"{100 * _accuracy(measured):.1f} %" for measured in (levels[chosen][1], facts))
     return (
         f"{gain}, at the same accuracy." if before == after else f"{gain}, with accuracy {after} instead of {before}."
     )

@@ -194,10 +194,10 @@ def show_reading(reading: Reading) -> None:
     table = Table(
         *heads, box=box.SIMPLE_HEAD, header_style="bold", title="How each column was read", title_justify="left"
     )
-    for one in reading.columns[:SHOWN_COLUMNS]:
-        said = with_options(one.became, None, TABLE_ARGUMENTS)
-        became = f"{said} ({one.note})" if one.note else said
-        cells = (one.name, one.role, one.kind, one.values, str(one.missing or ""), became)
+    for column in reading.columns[:SHOWN_COLUMNS]:
+        said = with_options(column.became, None, TABLE_ARGUMENTS)
+        became = f"{said} ({column.note})" if column.note else said
+        cells = (column.name, column.role, column.kind, column.values, str(column.missing or ""), became)
         table.add_row(*map(cell, cells))
     console = Console(stderr=True)
     console.print(table)

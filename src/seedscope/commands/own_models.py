@@ -56,13 +56,13 @@ def audit_estimator(
     from_trees = store is None and resample == "none" and tells_of_everybody(model, wanted["models"])
     kept = None if from_trees else place
     with visibly("fitting", place, quiet) as progress:
-        found = audit_own(
+        examined = audit_own(
             model, table.X, table.y, groups=table.groups, test=table.test, ids=table.ids, name=table.name,
             seeds=wanted["models"], neighbours=wanted["neighbours"], neighbour_seeds=wanted["neighbour_models"],
             resample=resample, seed=seed, store=kept, jobs=jobs, cluster=cluster, progress=progress,  # type: ignore[arg-type]
             command=said_command(),
         )  # fmt: skip
-    return replace(found, configuration=as_toml(context, TAKEN, **wanted))
+    return replace(examined, configuration=as_toml(context, TAKEN, **wanted))
 
 
 def _named_by(estimator: str, trained: list[Any]) -> str:

@@ -252,4 +252,4 @@ def _range(end: np.ndarray, kind: str) -> str:
     if kind == TIMES:
         minutes = round(60 * float(end))
         return f"{minutes // 60:02d}:{minutes % 60:02d}"
-    return "/".join(f"{float(one):.6g}" for one in np.atleast_1d(end))
+    return "/".join(f"{float(value):.6g}" for value in np.atleast_1d(end))

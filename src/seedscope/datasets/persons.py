@@ -32,8 +32,8 @@ def alone_with_a_level(columns: Iterable[Column], part: Part, whole: Part) -> in
     """Return how many of a part's people are the only ones with a level of these columns, which are of the whole."""
     owners = whole.rows if whole.persons is None else whole.persons
     _, owner = np.unique(owners, return_inverse=True)
-    found = [owner[:0], *(_only_owners(column.codes, owner) for column in columns)]
-    return int(np.isin(np.unique(np.concatenate(found)), owner[np.isin(whole.rows, part.rows)]).sum())
+    alone = [owner[:0], *(_only_owners(column.codes, owner) for column in columns)]
+    return int(np.isin(np.unique(np.concatenate(alone)), owner[np.isin(whole.rows, part.rows)]).sum())
 
 
 def _only_owners(codes: np.ndarray, owner: np.ndarray) -> np.ndarray:

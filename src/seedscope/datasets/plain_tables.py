@@ -68,7 +68,7 @@ def read_plain_table(
     )  # fmt: skip
     require_roles(table.frame, choices)
     read = TableSteps(table.frame, choices).understood
-    raise_problems([one.problem for name in choices.numeric if (one := read[name]).problem is not None])
+    raise_problems([reading.problem for name in choices.numeric if (reading := read[name]).problem is not None])
     whole = _whole_rows(table.frame, read, choices)
     frame, read = table.frame[whole], {name: column.take(np.flatnonzero(whole)) for name, column in read.items()}
     aside = (target, test, *choices.groups)
@@ -110,12 +110,12 @@ def _typed(frame: pd.DataFrame, read: Mapping[str, Column], choices: Choices) ->
     import pandas as pd
 
     require(len(read) > 0, "no column is left to learn from; the table needs one besides target, groups, test and id.")
-    found = {}
+    labels = {}
     for name, column in read.items():
         empty = understanding.empty_cells(frame[name], choices.missing)
         cells = frame[name] if name not in choices.fill else frame[name].astype(object).mask(empty, choices.fill[name])
-        found[name] = typed(cells, column, choices.missing).reset_index(drop=True)
-    return pd.DataFrame(found)
+        labels[name] = typed(cells, column, choices.missing).reset_index(drop=True)
+    return pd.DataFrame(labels)
 
 
 def _labels(cells: pd.Series, column: Column, choices: Choices) -> np.ndarray:

@@ -95,9 +95,9 @@ def _layout(text: str, whole: bool, separator: str | None) -> Layout:
     """Return the separator that splits most lines of a text's beginning alike, and the lines above the header."""
     lines = _first_lines(text, whole)
     sample = lines[:_SAMPLE] if '"' not in text[:100_000] else None
-    tries = [_tried(text, lines, sample, one) for one in ([separator] if separator else SEPARATORS)]
+    tries = [_tried(text, lines, sample, candidate) for candidate in ([separator] if separator else SEPARATORS)]
     # A header is split by the separator and not by decimal commas, for which it would be a line above the table.
-    return max(tries, key=lambda one: (one[0], -one[2].skipped, one[1]))[2]
+    return max(tries, key=lambda attempt: (attempt[0], -attempt[2].skipped, attempt[1]))[2]
 
 
 def _first_lines(text: str, whole: bool) -> list[str]:

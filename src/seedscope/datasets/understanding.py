@@ -103,11 +103,11 @@ def empty_cells(column: pd.Series, words: Sequence[str] = ()) -> np.ndarray:
 def _typed_as_empty(values: np.ndarray, words: Sequence[str]) -> np.ndarray:
     """Return which cells that are typed as numbers were given as words for a missing value."""
     given = {word.strip() for word in words}
-    numbers = (isinstance(one, int | float | np.number) and not isinstance(one, bool) for one in values)
+    numbers = (isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in values)
     if not given:
         return np.zeros(len(values), bool)
-    found = [number and number_name(one) in given for number, one in zip(numbers, values, strict=True)]
-    return np.array(found, bool)
+    matches = [number and number_name(value) in given for number, value in zip(numbers, values, strict=True)]
+    return np.array(matches, bool)
 
 
 def factorised(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,7 @@ def require_classifier(estimator: Any) -> None:
     require(
         not isinstance(estimator, type), f"give an instance, {getattr(estimator, '__name__', name)}(), not the class."
     )
-    able = hasattr(estimator, "fit") and any(hasattr(estimator, one) for one in METHODS)
+    able = hasattr(estimator, "fit") and any(hasattr(estimator, method) for method in METHODS)
     require(able, f"{name} must have fit, and predict_proba, decision_function or predict.")
     regressor = hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
     require(not regressor, f"{name} is a regressor: cut the target into classes, such as above and below a limit.")

@@ -124,7 +124,7 @@ def grow(
             half.add(scores, lacks)
         if progress:
             progress(seed + 1, seeds)
-    return _paired(everybody, [one.forests(np.arange(len(rows))) for one in halves], rows)
+    return _paired(everybody, [half.forests(np.arange(len(rows))) for half in halves], rows)
 
 
 def _size(estimator: Any) -> int:
@@ -161,7 +161,7 @@ def _paired(everybody: np.ndarray, halves: list[np.ndarray], rows: np.ndarray) -
     with_row = everybody[chosen]
     without = np.full_like(with_row, np.nan)
     if count:
-        without[:, rows] = np.concatenate([one[:count] for one in halves])
+        without[:, rows] = np.concatenate([half[:count] for half in halves])
     return Forests(everybody, with_row, without)
 
 

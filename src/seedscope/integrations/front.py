@@ -44,7 +44,7 @@ def audit(
     >>> found.levels[0].multiplicity.models
     10
     """
-    if not given or all(isinstance(one, Ensemble | str | Path | tuple) for one in given):
+    if not given or all(isinstance(item, Ensemble | str | Path | tuple) for item in given):
         return audit_ensembles(*given, data=data, confidence=confidence, command=command, **options)
     model = given[0]
     rule = "audit takes ensembles one by one, an estimator with X and y, or a training function"

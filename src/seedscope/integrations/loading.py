@@ -21,10 +21,12 @@ def load_estimator(text: str) -> Any:
     """
     module, _, name = text.partition(":")
     require(module and name, f"estimator must be module:name, such as my_module:pipeline, got {text!r}.", "estimator")
-    found = _imported(module)
-    if not hasattr(found, name):
-        raise unknown_name(f"name in {module}", name, [one for one in dir(found) if not one.startswith("_")])
-    named = getattr(found, name)
+    imported = _imported(module)
+    if not hasattr(imported, name):
+        raise unknown_name(
+            f"name in {module}", name, [attribute for attribute in dir(imported) if not attribute.startswith("_")]
+        )
+    named = getattr(imported, name)
     return named() if isinstance(named, type) or (callable(named) and not hasattr(named, "fit")) else named
 
 

@@ -34,7 +34,7 @@ class LinearTraining(MovedTraining):
 
     def counts(self, samples: Sequence[Sample]) -> np.ndarray:
         """Return how often each row of the table is in each sample, [model, row]."""
-        return np.stack([np.bincount(one.rows, minlength=len(self.labels)) for one in samples])
+        return np.stack([np.bincount(sample.rows, minlength=len(self.labels)) for sample in samples])
 
 
 def _standardises(step: Any) -> bool:

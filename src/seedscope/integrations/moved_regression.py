@@ -67,9 +67,9 @@ class RegressionTraining(LinearTraining):
         widths = spread[0] if intercept else np.ones(table.shape[1])
         own = moments(table, counts)[1] if self.scaled else np.ones((len(samples), table.shape[1]))
         penalties = np.column_stack([(own / widths) ** 2 / self.last.C, np.zeros((len(samples), ones.shape[1]))])
-        found = self._solved(rows, truth[used], counts[:, used], penalties)
-        slopes = found[..., : table.shape[1]] / widths
-        shifts = found[..., -1] - slopes @ centre[0] if intercept else np.zeros(found.shape[:2])
+        weights = self._solved(rows, truth[used], counts[:, used], penalties)
+        slopes = weights[..., : table.shape[1]] / widths
+        shifts = weights[..., -1] - slopes @ centre[0] if intercept else np.zeros(weights.shape[:2])
         return slopes, shifts
 
     def _too_many_weights(self) -> str:

@@ -90,18 +90,18 @@ class SgdTraining(LinearTraining):
         if not self.scaled:
             shape = (len(samples), np.shape(self.table)[1])
             return np.zeros(shape), np.ones(shape)
-        centres, spreads = zip(*(own_moments(self.numbers[one.rows]) for one in samples), strict=True)
+        centres, spreads = zip(*(own_moments(self.numbers[sample.rows]) for sample in samples), strict=True)
         return np.stack(centres), np.stack(spreads)
 
     def _weights(self, samples: Sequence[Sample]) -> np.ndarray:
         """Return weights [model, class, feature + 1], the intercept last; of two classes only the second's."""
         truth, classes = np.searchsorted(self.classes, self.labels), len(self.classes)
-        found = np.empty((len(samples), 1 if classes == 2 else classes, np.shape(self.table)[1] + 1))
-        seeds = np.stack([_seeds(one, found.shape[1]) for one in samples])
+        weights = np.empty((len(samples), 1 if classes == 2 else classes, np.shape(self.table)[1] + 1))
+        seeds = np.stack([_seeds(sample, weights.shape[1]) for sample in samples])
         centres, spreads = self._scaling(samples)
-        for count in {len(one.rows) for one in samples}:  # a sample without somebody is one shorter
-            which = [place for place, one in enumerate(samples) if len(one.rows) == count]
-            lanes = [(place, k) for place in which for k in range(found.shape[1])]
+        for count in {len(sample.rows) for sample in samples}:  # a sample without somebody is one shorter
+            which = [place for place, sample in enumerate(samples) if len(sample.rows) == count]
+            lanes = [(place, k) for place in which for k in range(weights.shape[1])]
             models, positive = (np.array(part) for part in zip(*lanes, strict=True))
             tasks = Tasks(
                 np.column_stack([self.numbers, truth]),
@@ -111,8 +111,8 @@ class SgdTraining(LinearTraining):
                 centres[models],
                 spreads[models],
             )
-            found[models, positive] = descended(tasks, self._rule(), self._stop(), bool(self.last.shuffle))
-        return found
+            weights[models, positive] = descended(tasks, self._rule(), self._stop(), bool(self.last.shuffle))
+        return weights
 
     def _rule(self) -> Rule:
         """Return what a step does."""
@@ -166,7 +166,7 @@ def _seeds(sample: Sample, classes: int) -> np.ndarray:
     state = np.random.RandomState(int(sample.draw.integers(2**31 - 1)))
     largest = np.iinfo(np.int32).max
     states = [state] if classes == 1 else map(np.random.RandomState, state.randint(largest, size=classes))
-    return np.array([(one.randint(1, largest), one.randint(largest))[1] for one in states], np.uint32)
+    return np.array([(state.randint(1, largest), state.randint(largest))[1] for state in states], np.uint32)
 
 
 def shuffles(seeds: np.ndarray, count: int) -> np.ndarray:

@@ -71,10 +71,10 @@ class MovedTraining(EstimatorTraining):
         probes, labels = job.probe_rows[:, 0].astype(int), job.probe_labels.astype(int)
 
         def train(seeds: np.ndarray, neighbours: np.ndarray) -> Arrays:
-            places = [(int(seed), int(one)) for seed in seeds for one in neighbours]
+            places = [(int(seed), int(place)) for seed in seeds for place in neighbours]
             with threadpool_limits(1):
-                found = self._everybody(job, list(dict.fromkeys(places)), probes)
-            scores = np.stack([found[place] for place in places])
+                answers = self._everybody(job, list(dict.fromkeys(places)), probes)
+            scores = np.stack([answers[place] for place in places])
             scores = scores.reshape(len(seeds), len(neighbours), 1, *scores.shape[1:])
             losses = log_losses(scores, labels, len(self.classes))
             return {"scores": scores.astype(np.float32), "losses": losses.astype(np.float32)}
@@ -87,10 +87,10 @@ class MovedTraining(EstimatorTraining):
         usual = [place for place, sample in samples.items() if self._has_all_classes(sample)]
         try:
             scored = self.scored([samples[place] for place in usual], probes) if usual else np.zeros((0,))
-            found = dict(zip(usual, scored, strict=True))
+            records = dict(zip(usual, scored, strict=True))
         except SeedscopeError:  # one that does not converge: the estimator itself says what it thinks of each
-            found = {}
-        return found | {place: self._or_nothing(job, *place, probes) for place in places if place not in found}
+            records = {}
+        return records | {place: self._or_nothing(job, *place, probes) for place in places if place not in records}
 
     def _has_all_classes(self, sample: Sample) -> bool:
         """Whether a sample has every class."""

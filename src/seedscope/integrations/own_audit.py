@@ -164,8 +164,8 @@ def audit_own(
     if neighbours:
         grid = Grid(neighbour_seeds, min(neighbours, len(data.base)), root_seed=seed, relation=relation)
         trained = base, runner.run(grid, "neighbours", "neighbours")
-    found = audit_ensembles(trained, confidence=confidence, command=command, policy=policy, fail_if=fail_if)
-    return replace(found, findings=_sources(runner, base, trial, confidence))
+    report = audit_ensembles(trained, confidence=confidence, command=command, policy=policy, fail_if=fail_if)
+    return replace(report, findings=_sources(runner, base, trial, confidence))
 
 
 def _grown(
@@ -224,7 +224,9 @@ def _sources(runner: Runner, base: Ensemble, trial: Trial, confidence: float) ->
     seeds = base.dataset["seed"].values
     twins = runner.run(Grid(int(seeds.max()) + 1, root_seed=runner.root_seed), "test", "other-seeds", draw=1)
     both = np.intersect1d(seeds, twins.dataset["seed"].values)
-    scores = [varied_init(one.dataset["scores"].sel(neighbour=BASE, seed=both)).values for one in (base, twins)]
+    scores = [
+        varied_init(ensemble.dataset["scores"].sel(neighbour=BASE, seed=both)).values for ensemble in (base, twins)
+    ]
     share = seed_share(scores[0], scores[1], confidence)
     said = f"{100 * float(share):.0f} % of the disagreement is the seed's, the rest is the sample's."
     return (Finding(question, said, share),)

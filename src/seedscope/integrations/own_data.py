@@ -79,16 +79,16 @@ def row_count(table: Any) -> int:
     return int(table.shape[0]) if hasattr(table, "shape") else len(table)
 
 
-def _as_own(found: Dataset, table: Any) -> OwnData:
+def _as_own(data: Dataset, table: Any) -> OwnData:
     """Return the data set with row numbers in the user's order, and the table's checksum."""
     import joblib
 
     width = 0 if table is None else int(np.prod(np.shape(table)[1:]))
     checksum = "" if table is None else str(joblib.hash(table))
-    train, test = (_in_order(part) for part in (found.train, found.test))
+    train, test = (_in_order(part) for part in (data.train, data.test))
     names = tuple(map(str, getattr(table, "columns", ()))) or tuple(f"x{k}" for k in range(width))
     return OwnData(
-        found.name, train, test, names, found.class_names, "X and y that were given", checksum=checksum, width=width
+        data.name, train, test, names, data.class_names, "X and y that were given", checksum=checksum, width=width
     )
 
 
@@ -102,7 +102,7 @@ def _in_order(part: Part) -> Part:
 def _joined(table: Any, labels: np.ndarray, test: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
     """Return the table and the labels with the test part, and which rows are of it; None where it is to be drawn."""
     require(labels.ndim == 1, f"y must be one label for each row, got shape {labels.shape}.")
-    empty = labels != labels if labels.dtype.kind == "f" else np.array([_is_empty(one) for one in labels.tolist()])
+    empty = labels != labels if labels.dtype.kind == "f" else np.array([_is_empty(label) for label in labels.tolist()])
     require(
         not np.any(empty),
         f"y has {np.sum(empty)} empty labels, the first in row {np.argmax(empty)}; leave those rows out.",
@@ -161,7 +161,7 @@ def _group_values(groups: Groups | None, table: Any) -> dict[str, np.ndarray]:
     if isinstance(groups, Mapping):
         return {str(name): np.asarray(values) for name, values in groups.items()}
     names = [groups] if isinstance(groups, str) else list(groups)
-    columns = [str(one) for one in getattr(table, "columns", ())]
+    columns = [str(column) for column in getattr(table, "columns", ())]
     for name in names:
         if name not in columns:
             raise unknown_name("group: a column of X", name, columns) if columns else _no_columns(name)
@@ -175,4 +175,4 @@ def _no_columns(name: str) -> SeedscopeError:
 
 def _ordered(groups: Mapping[str, np.ndarray], order: np.ndarray) -> dict[str, np.ndarray]:
     """Return the groups' values in an order of the rows; wrong lengths are left for the data set to refuse."""
-    return {name: one[order] if len(one) == len(order) else one for name, one in groups.items()}
+    return {name: values[order] if len(values) == len(order) else values for name, values in groups.items()}

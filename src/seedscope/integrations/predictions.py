@@ -61,7 +61,7 @@ def _from_table(path: Path) -> dict[str, Any]:
     frame, _ = read_frame(path)
     for name in frame.columns:
         if name not in COLUMNS and not name.startswith(PREFIXES):
-            raise unknown_name(f"column in {path.name}", name, (*COLUMNS, *(f"{one} NAME" for one in PREFIXES)))
+            raise unknown_name(f"column in {path.name}", name, (*COLUMNS, *(f"{prefix} NAME" for prefix in PREFIXES)))
     if "format" in frame:
         for said in frame["format"].astype(str).unique():
             name, _, version = said.partition(" ")
@@ -69,27 +69,31 @@ def _from_table(path: Path) -> dict[str, Any]:
     with_models, without = (_columns(frame, prefix) for prefix in ("score:", "without:"))
     _require_present(path, {"label": None} if "label" in frame else {}, "label")
     require(with_models, f"{path.name} has no column 'score: NAME' for a model.", argument="scores")
-    empty = [name for name, one in (with_models | {"label": frame["label"]}).items() if one.isna().any()]
+    empty = [name for name, values in (with_models | {"label": frame["label"]}).items() if values.isna().any()]
     require(not empty, f"column {empty[:1]} of {path.name} has empty cells; every model needs a score of everybody.")
-    found: dict[str, Any] = {"scores": _stacked(with_models), "labels": frame["label"].to_numpy()}
-    found["groups"] = _named({name: frame[name].to_numpy() for name in frame if str(name).startswith("group:")})
+    file: dict[str, Any] = {"scores": _stacked(with_models), "labels": frame["label"].to_numpy()}
+    file["groups"] = _named({name: frame[name].to_numpy() for name in frame if str(name).startswith("group:")})
     if without:
         _require_same_models(path, with_models, without)
-        found["without"] = np.stack([without[name].to_numpy(float) for name in with_models])
-    return found | ({"ids": frame["id"].to_numpy()} if "id" in frame else {})
+        file["without"] = np.stack([without[name].to_numpy(float) for name in with_models])
+    return file | ({"ids": frame["id"].to_numpy()} if "id" in frame else {})
 
 
 def _columns(frame: pandas.DataFrame, prefix: str) -> dict[str, Any]:
     """Return the columns of a prefix by what follows it."""
-    return {str(one).removeprefix(prefix).strip(): frame[one] for one in frame.columns if str(one).startswith(prefix)}
+    return {
+        str(column).removeprefix(prefix).strip(): frame[column]
+        for column in frame.columns
+        if str(column).startswith(prefix)
+    }
 
 
 def _stacked(columns: Mapping[str, Any]) -> np.ndarray:
     """Return the columns as [model, example]: numbers where all are, else texts."""
-    numbers = all(one.dtype.kind in "fiu" for one in columns.values())
-    whole = numbers and all(one.dtype.kind in "iu" for one in columns.values())
+    numbers = all(column.dtype.kind in "fiu" for column in columns.values())
+    whole = numbers and all(column.dtype.kind in "iu" for column in columns.values())
     kind = int if whole else float if numbers else str
-    return np.stack([one.to_numpy().astype(kind) for one in columns.values()])
+    return np.stack([column.to_numpy().astype(kind) for column in columns.values()])
 
 
 def _require_same_models(path: Path, with_models: Mapping[str, Any], without: Mapping[str, Any]) -> None:
@@ -105,9 +109,9 @@ def _require_version(path: Path, name: str, version: Any) -> None:
     require(known, f"{path.name} is of version {version} of {FORMAT}; this Seedscope reads version {VERSION}.")
 
 
-def _require_present(path: Path, found: Mapping[str, Any], *needed: str) -> None:
+def _require_present(path: Path, contents: Mapping[str, Any], *needed: str) -> None:
     """Raise where the file lacks something that it needs."""
-    missing = [name for name in needed if name not in found]
+    missing = [name for name in needed if name not in contents]
     require(not missing, f"{path.name} has no {', '.join(map(repr, missing))}.", argument="scores")
 
 

@@ -185,11 +185,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _guarantee(self, conditions: Conditions) -> Guarantee:
         """Return what is guaranteed of the weights as they are published."""
-        found = self.mechanism_.guarantee(conditions)
-        assert found.epsilon is not None
+        guarantee = self.mechanism_.guarantee(conditions)
+        assert guarantee.epsilon is not None
         cost = SMOOTHING * self._own_epsilon if self.mechanism_.smooths else 0.0
-        found = replace(found, epsilon=replace(found.epsilon, value=found.epsilon.value + cost))
-        return found if self.random_state is None else _known_seed(found)
+        guarantee = replace(guarantee, epsilon=replace(guarantee.epsilon, value=guarantee.epsilon.value + cost))
+        return guarantee if self.random_state is None else _known_seed(guarantee)
 
     def _trade_off(self, conditions: Conditions) -> TradeOff:
         """Return the guarantee's curve: the mechanism's own, unless publishing a minimiser adds to it."""
@@ -220,16 +220,16 @@ def clipped(rows: np.ndarray, norm: float) -> np.ndarray:
     return shortened
 
 
-def _known_seed(found: Guarantee) -> Guarantee:
+def _known_seed(guarantee: Guarantee) -> Guarantee:
     """Return the guarantee of a model whose random state can be known: an estimate of what secrecy would prove."""
-    assert found.epsilon is not None
+    assert guarantee.epsilon is not None
     note = "proved only of random numbers that nobody knows, and here they follow from random_state"
-    epsilon = replace(found.epsilon, kind="estimate", note=note)
+    epsilon = replace(guarantee.epsilon, kind="estimate", note=note)
     return replace(
-        found,
+        guarantee,
         epsilon=epsilon,
-        assumes=(*found.assumes, KNOWN_SEED),
-        reason=f"{found.reason.removesuffix('.')}; {note}.",
+        assumes=(*guarantee.assumes, KNOWN_SEED),
+        reason=f"{guarantee.reason.removesuffix('.')}; {note}.",
     )
 
 

@@ -106,7 +106,7 @@ def ensemble_of_runs(
     require(len(runs) >= 2, f"an ensemble needs at least two runs, got {len(runs)}; train again with other seeds.")
     _require_alike(runs)
     first = runs[0]
-    scores = np.stack([np.concatenate([one.train[0], one.test[0]]) for one in runs])
+    scores = np.stack([np.concatenate([run.train[0], run.test[0]]) for run in runs])
     labels = np.concatenate([first.train[1], first.test[1]])
     training = np.arange(len(labels)) < len(first.train[1])
     plain = Ensemble.from_scores(
@@ -121,23 +121,29 @@ def ensemble_of_runs(
 def _require_alike(runs: Sequence[Run]) -> None:
     """Raise unless all runs are of one training: the same settings, steps, people and examples."""
     first = runs[0]
-    for number, one in enumerate(runs):
-        same = one.settings == first.settings and one.steps == first.steps and np.array_equal(one.people, first.people)
-        about = f"run {number} has {one.steps} steps of {one.settings}, the first {first.steps} of {first.settings}"
+    for number, other in enumerate(runs):
+        same = (
+            other.settings == first.settings
+            and other.steps == first.steps
+            and np.array_equal(other.people, first.people)
+        )
+        about = f"run {number} has {other.steps} steps of {other.settings}, the first {first.steps} of {first.settings}"
         require(same, f"runs must be of one training with other random numbers: {about}.")
-        shapes = [part[0].shape for run in (one, first) for part in (run.train, run.test)]
+        shapes = [part[0].shape for run in (other, first) for part in (run.train, run.test)]
         require(shapes[:2] == shapes[2:], f"run {number} has scores of shapes {shapes[:2]}, the first {shapes[2:]}.")
 
 
 def _records(runs: Sequence[Run]) -> dict[str, Any]:
     """Return gradient norms, decisions, and privacy losses, with the axes that an ensemble has."""
     axes = ("seed", "neighbour", "init", "norm_step", "watched")
-    norms, correct = (np.stack(one)[:, None, None] for one in zip(*((r.norms, r.correct) for r in runs), strict=True))
-    found: dict[str, Any] = {"gradient_norms": (axes, norms), "correct": (axes, correct.astype(np.float16))}
+    norms, correct = (
+        np.stack(series)[:, None, None] for series in zip(*((r.norms, r.correct) for r in runs), strict=True)
+    )
+    records: dict[str, Any] = {"gradient_norms": (axes, norms), "correct": (axes, correct.astype(np.float16))}
     if runs[0].losses is not None:
-        losses = np.stack([one.losses for one in runs if one.losses is not None])[:, None, None].astype(np.float32)
-        found["privacy_losses"] = (("seed", "neighbour", "init", "loser"), losses)
-    return found
+        losses = np.stack([run.losses for run in runs if run.losses is not None])[:, None, None].astype(np.float32)
+        records["privacy_losses"] = (("seed", "neighbour", "init", "loser"), losses)
+    return records
 
 
 def _coordinates(run: Run) -> dict[str, Any]:
@@ -156,7 +162,7 @@ def _coordinates(run: Run) -> dict[str, Any]:
 
 def _described(plain: Description, settings: Settings, mechanism: DPSGD, runs: Sequence[Run]) -> Description:
     """Return what is known of the runs: DP-SGD with what its optimizer said, and what that guarantees."""
-    doubts = [doubt for doubt in Doubt if any(doubt in one.doubts for one in runs)]
+    doubts = [doubt for doubt in Doubt if any(doubt in run.doubts for run in runs)]
     described = replace(
         plain,
         described_mechanism=mechanism.describe(),
@@ -172,14 +178,16 @@ def _described(plain: Description, settings: Settings, mechanism: DPSGD, runs: S
     return replace(described, guarantee=_guarantee(mechanism.guarantee(described.conditions), doubts))
 
 
-def _guarantee(found: Guarantee, doubts: Sequence[Doubt]) -> Guarantee:
+def _guarantee(guarantee: Guarantee, doubts: Sequence[Doubt]) -> Guarantee:
     """Return what is guaranteed: nothing where a doubt forbids it, an estimate where there is any."""
     forbidding = [doubt.value for doubt in doubts if doubt.forbids]
     if forbidding:
-        return Guarantee.none(found.relation, found.delta, f"nothing is guaranteed with {' and '.join(forbidding)}.")
+        return Guarantee.none(
+            guarantee.relation, guarantee.delta, f"nothing is guaranteed with {' and '.join(forbidding)}."
+        )
     assumed = tuple(doubt.value for doubt in doubts)
-    if found.epsilon is None or not assumed:
-        return found
+    if guarantee.epsilon is None or not assumed:
+        return guarantee
     note = f"an estimate for {' and '.join(assumed)}"
-    epsilon = replace(found.epsilon, kind="estimate", note=note)
-    return replace(found, epsilon=epsilon, assumes=assumed, reason=f"{found.reason.removesuffix('.')}; {note}.")
+    epsilon = replace(guarantee.epsilon, kind="estimate", note=note)
+    return replace(guarantee, epsilon=epsilon, assumes=assumed, reason=f"{guarantee.reason.removesuffix('.')}; {note}.")

@@ -145,13 +145,13 @@ class _Recording:
         self.recorder, self.optimizer, self.loader = recorder, optimizer, loader
         self.module = getattr(model, "_module", model)
         self.plain = _without_hooks(self.module)
-        self.names = [name for name, one in self.module.named_parameters() if one.requires_grad]
+        self.names = [name for name, parameter in self.module.named_parameters() if parameter.requires_grad]
         examples = len(loader.dataset)
         self.people = np.arange(examples) if recorder.people is None else recorder.people
         require(len(self.people) and self.people.max() < examples, f"people must be among {examples} examples.")
         self.rows, self.labels = _collated(loader.dataset, self.people)
-        self.block = _block_size(sum(one.numel() for one in self.module.parameters()))
-        self.random = any(isinstance(one, DROPS) for one in self.module.modules())
+        self.block = _block_size(sum(parameter.numel() for parameter in self.module.parameters()))
+        self.random = any(isinstance(module, DROPS) for module in self.module.modules())
         self.poisson = isinstance(loader.batch_sampler, UniformWithReplacementSampler)
         self.settings = self._settings(engine)
         self.sizes: set[int] = set()  # what sums were divided by
@@ -170,7 +170,7 @@ class _Recording:
         rate = float(loader.batch_sampler.sample_rate) if self.poisson else 1 / max(1, len(loader))
         return Settings(
             model=type(self.module).__name__,
-            parameters=sum(one.numel() for one in self.module.parameters()),
+            parameters=sum(parameter.numel() for parameter in self.module.parameters()),
             rate=rate,
             batch_size=int(optimizer.expected_batch_size or math.ceil(rate * len(loader.dataset))),
             noise_multiplier=float(optimizer.noise_multiplier),
@@ -178,7 +178,7 @@ class _Recording:
             learning_rate=float(optimizer.param_groups[0]["lr"]),
             poisson=self.poisson,
             secure=bool(optimizer.secure_mode and getattr(engine, "secure_mode", True)),
-            mixes_people=any(isinstance(one, MIXES_PEOPLE) for one in self.module.modules()),
+            mixes_people=any(isinstance(module, MIXES_PEOPLE) for module in self.module.modules()),
             examples=len(loader.dataset),
         )
 
@@ -186,9 +186,9 @@ class _Recording:
         """Stand in for the optimizer's `add_noise`: add it, and look at what was drawn before anything moves."""
         self.add_noise()
         noise = {}
-        for name, one in self.module.named_parameters():
-            if one.requires_grad:
-                noise[name] = (one.grad - one.summed_grad.view_as(one)).detach()
+        for name, parameter in self.module.named_parameters():
+            if parameter.requires_grad:
+                noise[name] = (parameter.grad - parameter.summed_grad.view_as(parameter)).detach()
         self._record(noise)
 
     def _record(self, noise: dict[str, Any]) -> None:
@@ -222,9 +222,9 @@ class _Recording:
     def _gradients(self, noise: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of people at the model's state [person]: gradients' norms, products with the noise, who is right."""
         buffers = dict(self.module.named_buffers())
-        parameters = {name: one.detach() for name, one in self.module.named_parameters()}
+        parameters = {name: tensor.detach() for name, tensor in self.module.named_parameters()}
         moving = {name: parameters[name] for name in self.names}
-        fixed = {name: one for name, one in parameters.items() if name not in moving} | buffers
+        fixed = {name: tensor for name, tensor in parameters.items() if name not in moving} | buffers
 
         def loss_of_one(moved: dict[str, Any], row: Any, label: Any) -> tuple[Any, Any]:
             outputs = functional_call(self.plain, {**fixed, **moved}, (row.unsqueeze(0),))
@@ -232,15 +232,15 @@ class _Recording:
 
         mode = "different" if self.random else "error"
         of_everybody = vmap(grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0), randomness=mode)
-        found = []
+        blocks = []
         self.plain.train(self.module.training)
         with torch.random.fork_rng(enabled=self.random):
             for first in range(0, len(self.people), self.block):
                 part = slice(first, first + self.block)
                 gradients, outputs = of_everybody(moving, self.rows[part], self.labels[part])
                 right = _decisions(outputs) == np.asarray(self.labels[part]).reshape(-1)
-                found.append((*_norms_and_products(gradients, noise), right))
-        norms, products, right = (np.concatenate(one) for one in zip(*found, strict=True))
+                blocks.append((*_norms_and_products(gradients, noise), right))
+        norms, products, right = (np.concatenate(values) for values in zip(*blocks, strict=True))
         return norms, products, right
 
     def finished(self, test: Any) -> Run:
@@ -252,8 +252,8 @@ class _Recording:
         with torch.no_grad():
             self.plain.load_state_dict(self.module.state_dict())
             self.plain.eval()
-            train, test_part = (_scores(self.plain, one) for one in (self.loader.dataset, test))
-        norms, products, inside, right = (np.stack(one) for one in zip(*self.kept, strict=True))
+            train, test_part = (_scores(self.plain, dataset) for dataset in (self.loader.dataset, test))
+        norms, products, inside, right = (np.stack(values) for values in zip(*self.kept, strict=True))
         return Run(
             self._least_noise(), self.steps, self.every, self.people, norms, products, inside, right,
             self.losses if self.poisson and self._noise_scale() > 0 else None, train, test_part, tuple(self.warned),
@@ -262,17 +262,17 @@ class _Recording:
 
     def _broken_on_the_way(self) -> list[str]:
         """Return what went wrong between the first step and the last, a sentence each."""
-        found = []
+        blocks = []
         if len(self.sizes) > 1:
-            found.append("the divisor of the gradients changed between steps: taken from the data?")
+            blocks.append("the divisor of the gradients changed between steps: taken from the data?")
         if len(self.noises) > 1:
-            found.append("noise or clipping changed between steps: no ε is told, ask Opacus's own accountant for one.")
+            blocks.append("noise or clipping changed between steps: no ε is told, ask Opacus's own accountant for one.")
         if self.batches.left_out:
-            found.append(
+            blocks.append(
                 f"{self.batches.left_out} empty batches were left out: a missing step tells that nobody was in it, so "
                 "nothing is guaranteed; take a step on empty batches too."
             )
-        return found
+        return blocks
 
     def _least_noise(self) -> Settings:
         """Return the settings with the largest clipping norm, and the least noise in its units, of all steps."""
@@ -313,23 +313,23 @@ def _warn(sentence: str) -> str:
 
 def _warnings(module: Any, loader: Any, settings: Settings, random: bool) -> list[str]:
     """Return what breaks a guarantee, or a recording, each said as a warning."""
-    found = []
+    blocks = []
     if not settings.poisson:
         kind = type(loader.batch_sampler).__name__
-        found.append(f"batches are drawn by {kind}, not as Poisson batches: accounting for Poisson does not hold.")
+        blocks.append(f"batches are drawn by {kind}, not as Poisson batches: accounting for Poisson does not hold.")
     if settings.mixes_people:
-        found.append("the model has batch normalisation, which mixes examples: clipping bounds nobody's influence.")
+        blocks.append("the model has batch normalisation, which mixes examples: clipping bounds nobody's influence.")
     if not settings.secure:
-        found.append("secure mode is off: the noise is pseudo-random floating point, so its ε is an estimate.")
+        blocks.append("secure mode is off: the noise is pseudo-random floating point, so its ε is an estimate.")
     expected = settings.rate * settings.examples
     if settings.poisson and settings.batch_size not in (int(expected), round(expected)):
-        found.append(
+        blocks.append(
             f"gradients are divided by {settings.batch_size}, not by the expected batch size {expected:.1f}: is the "
             "divisor taken from the data?"
         )
     if random:
-        found.append("the model has dropout: people's gradients are recorded with masks of their own, as estimates.")
-    return [_warn(one) for one in found]
+        blocks.append("the model has dropout: people's gradients are recorded with masks of their own, as estimates.")
+    return [_warn(doubt) for doubt in blocks]
 
 
 def _examples_in_step(optimizer: Any) -> int | None:
@@ -341,19 +341,21 @@ def _examples_in_step(optimizer: Any) -> int | None:
 
 def _nobody_in_step(optimizer: Any, size: int | None) -> bool:
     """Whether a step had no examples; where their number is not told, whether their sum is exactly zero."""
-    return size == 0 if size is not None else not any(bool(one.summed_grad.any()) for one in optimizer.params)
+    return (
+        size == 0 if size is not None else not any(bool(parameter.summed_grad.any()) for parameter in optimizer.params)
+    )
 
 
 def _without_hooks(module: Any) -> Any:
     """Return a copy of a module that Opacus does not listen to."""
-    kept = [(one, name, getattr(one, name)) for one in module.modules() for name in HOOKS if hasattr(one, name)]
-    for one, name, hooks in kept:
-        setattr(one, name, type(hooks)())
+    kept = [(inner, name, getattr(inner, name)) for inner in module.modules() for name in HOOKS if hasattr(inner, name)]
+    for inner, name, hooks in kept:
+        setattr(inner, name, type(hooks)())
     try:
         return copy.deepcopy(module)
     finally:
-        for one, name, hooks in kept:
-            setattr(one, name, hooks)
+        for inner, name, hooks in kept:
+            setattr(inner, name, hooks)
 
 
 def _block_size(parameters: int) -> int:
@@ -364,7 +366,7 @@ def _block_size(parameters: int) -> int:
 def _collated(dataset: Any, places: Sequence[int] | np.ndarray) -> tuple[Any, Any]:
     """Return inputs and labels of some examples as tensors."""
     pairs = [dataset[int(place)] for place in places]
-    right = all(isinstance(one, tuple | list) and len(one) == 2 for one in pairs)
+    right = all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs)
     require(right, "a data set must give pairs (input, label).")
     rows, labels = default_collate(pairs)
     require(isinstance(rows, torch.Tensor), "inputs must be tensors of one shape.")
@@ -375,8 +377,8 @@ def _norms_and_products(gradients: Mapping[str, Any], noise: Mapping[str, Any]) 
     """Return norms of gradients {name: [person, ...]} and their products with the noise {name: [...]}: [person]."""
     squares: Any = 0.0
     products: Any = 0.0
-    for name, one in gradients.items():
-        flat = one.reshape(len(one), -1).double()
+    for name, gradient in gradients.items():
+        flat = gradient.reshape(len(gradient), -1).double()
         squares = squares + (flat**2).sum(1)
         products = products + flat @ noise[name].reshape(-1).double()
     return np.sqrt(squares.cpu().numpy()), products.cpu().numpy()

@@ -78,8 +78,8 @@ class OwnTraining(ABC):
             assert controller is not None
             with controller.limit(limits=1), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the same for every model, and said once when it was tried
-                found = [self._data_sets(job, int(seed), neighbours, probes) for seed in seeds]
-            scores = np.stack(found)[:, :, None]
+                answers = [self._data_sets(job, int(seed), neighbours, probes) for seed in seeds]
+            scores = np.stack(answers)[:, :, None]
             losses = log_losses(scores, labels, len(self.classes))
             return {"scores": scores.astype(np.float32), "losses": losses.astype(np.float32)}
 
@@ -88,7 +88,7 @@ class OwnTraining(ABC):
     def _data_sets(self, job: Job, seed: int, neighbours: np.ndarray, probes: np.ndarray) -> np.ndarray:
         """Return scores [neighbour, probe(, class)] of one seed; what stands there twice is trained once."""
         different, places = np.unique(neighbours, return_inverse=True)
-        return np.stack([self._or_nothing(job, seed, int(one), probes) for one in different])[places]
+        return np.stack([self._or_nothing(job, seed, int(neighbour), probes) for neighbour in different])[places]
 
     def _or_nothing(self, job: Job, seed: int, neighbour: int, probes: np.ndarray) -> np.ndarray:
         """Return one model's scores; not numbers where it fails, or is beyond the grid."""
@@ -135,20 +135,20 @@ class FunctionTraining(OwnTraining):
     """Calls a function `train(indices, seed)` that returns scores of all rows."""
 
     def scores(self, rows: np.ndarray, draw: np.random.Generator, probes: np.ndarray) -> np.ndarray:
-        found = np.asarray(self.code(rows.copy(), int(draw.integers(2**31 - 1))), float)
-        scores: np.ndarray = _checked(found, len(self.labels), len(self.classes))[probes]
+        returned = np.asarray(self.code(rows.copy(), int(draw.integers(2**31 - 1))), float)
+        scores: np.ndarray = _checked(returned, len(self.labels), len(self.classes))[probes]
         return scores
 
 
-def _checked(found: np.ndarray, rows: int, classes: int) -> np.ndarray:
+def _checked(scores: np.ndarray, rows: int, classes: int) -> np.ndarray:
     """Return a function's scores, or raise where their shape or values are others than promised."""
     wanted = f"[{rows}]" if classes == 2 else f"[{rows}, {classes}]"
-    if found.ndim == 2 and classes == 2 and found.shape[1] == 2:
-        found = found[:, 1]
-    right = found.shape == ((rows,) if classes == 2 else (rows, classes))
-    require(right, f"train(indices, seed) must return scores of all rows, {wanted}, got shape {found.shape}.")
-    require(np.isfinite(found) & (found >= 0) & (found <= 1), "train(indices, seed) must return scores from 0 to 1.")
-    return found
+    if scores.ndim == 2 and classes == 2 and scores.shape[1] == 2:
+        scores = scores[:, 1]
+    right = scores.shape == ((rows,) if classes == 2 else (rows, classes))
+    require(right, f"train(indices, seed) must return scores of all rows, {wanted}, got shape {scores.shape}.")
+    require(np.isfinite(scores) & (scores >= 0) & (scores <= 1), "train(indices, seed) must return scores from 0 to 1.")
+    return scores
 
 
 def packed(code: Any) -> bytes:

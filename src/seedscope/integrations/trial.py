@@ -85,7 +85,7 @@ def failure(table: Any, label: str, error: Exception) -> SeedscopeError:
     about_text = any(word in said.lower() for word in ("convert string", "string", "object", "dtype", "category"))
     if not columns or not about_text:
         return SeedscopeError(f"{label} cannot be trained on these data: {type(error).__name__}: {said}.")
-    named = ", ".join(repr(one) for one in columns[:5]) + (", …" if len(columns) > 5 else "")
+    named = ", ".join(repr(column) for column in columns[:5]) + (", …" if len(columns) > 5 else "")
     encoder = (
         f"make_column_transformer((OneHotEncoder(handle_unknown='ignore'), {columns[:5]}), remainder='passthrough')"
     )
@@ -102,7 +102,7 @@ def text_columns(table: Any) -> list[Any]:
     [0, 1]
     """
     if hasattr(table, "dtypes") and hasattr(table, "columns"):
-        kinds = [str(one).lower() for one in table.dtypes]
+        kinds = [str(kind).lower() for kind in table.dtypes]
         return [
             name
             for name, kind in zip(table.columns, kinds, strict=True)
@@ -112,10 +112,10 @@ def text_columns(table: Any) -> list[Any]:
     return list(range(table.shape[1])) if kind in TEXT_COLUMNS and kind else []
 
 
-def require_varying(found: Trial, label: str, resample: str) -> None:
+def require_varying(trial: Trial, label: str, resample: str) -> None:
     """Raise where neither the seed nor the sample could change anything."""
     require(
-        found.varies or resample == "bootstrap",
+        trial.varies or resample == "bootstrap",
         f"{label} gives the same predictions for every seed: its training draws no random numbers. Ask what hangs on "
         "the sample instead: resample='bootstrap'.",
         argument="resample",

@@ -196,7 +196,9 @@ def _ends(report: Report, column: str, smallest: float, largest: float) -> tuple
 def _exposure_ends(report: Report) -> list[float]:
     """Return the ends of an axis that holds everybody's exposure at all levels; an attack's noise is below 0."""
     people = report["people"]
-    drawn = [rows.exposure(people, columns, one) for columns in people["levels"] for one in range(people["shown"])]
+    drawn = [
+        rows.exposure(people, columns, person) for columns in people["levels"] for person in range(people["shown"])
+    ]
     known = [value for value in drawn if value is not None]
     return [min([0.0, *known]), max([0.1, *known])]
 

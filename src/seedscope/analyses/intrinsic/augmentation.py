@@ -190,8 +190,8 @@ def linear_accuracy(features: ArrayLike, labels: ArrayLike, *, classes: int = 2,
         return accuracies
 
     def accuracy(weights: np.ndarray) -> np.ndarray:
-        found = weights.shape[1]
-        require(found == parameters, f"weights of this model must have {parameters} parameters, got {found}.")
+        width = weights.shape[1]
+        require(width == parameters, f"weights of this model must have {parameters} parameters, got {width}.")
         parts = [weights[block] for block in blocks(len(weights), 16 * outputs * len(rows))]
         return np.concatenate(list(map_in_threads(of_block, parts)))
 

@@ -127,8 +127,8 @@ def seed_distances(weights: ArrayLike, *, keep: int = 100_000, seed: int = 0) ->
     seeds, datasets, _ = array.shape
     above = np.triu_indices(seeds, 1)
     collected = _Collector(datasets * len(above[0]), keep, np.random.default_rng(seed))
-    for found in map_in_threads(lambda dataset: pairwise_distances(array[:, dataset])[above], range(datasets)):
-        collected.add(found)
+    for distances in map_in_threads(lambda dataset: pairwise_distances(array[:, dataset])[above], range(datasets)):
+        collected.add(distances)
     return collected.distances()
 
 
@@ -172,8 +172,8 @@ def _data_all_pairs_summary(array: np.ndarray, keep: int, rng: np.random.Generat
     """Return the distribution of ‖A(r; D_i) − A(r; D_j)‖, i < j."""
     above = np.triu_indices(array.shape[1], 1)
     collected = _Collector(len(array) * len(above[0]), keep, rng)
-    for found in map_in_threads(lambda models: pairwise_distances(models)[above], list(array)):
-        collected.add(found)
+    for distances in map_in_threads(lambda models: pairwise_distances(models)[above], list(array)):
+        collected.add(distances)
     return collected.distances()
 
 
@@ -183,8 +183,8 @@ def _both_strict(array: np.ndarray, keep: int, rng: np.random.Generator) -> Dist
     collected = _Collector(seeds * (seeds - 1) * (datasets - 1), keep, rng)
     other = ~np.eye(seeds, dtype=bool)
     pairs = map_in_threads(lambda dataset: pairwise_distances(array[:, 0], array[:, dataset]), range(1, datasets))
-    for found in pairs:
-        collected.add(found[other])
+    for distances in pairs:
+        collected.add(distances[other])
     return collected.distances()
 
 

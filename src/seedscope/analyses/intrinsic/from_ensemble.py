@@ -72,7 +72,7 @@ def intrinsic_privacy_along_training(ensemble: Ensemble, **options: Any) -> tupl
 
 def _analysed(ensemble: Ensemble, init: str, step: int, weights: np.ndarray, **options: Any) -> IntrinsicPrivacy:
     """Return the intrinsic privacy of one checkpoint's weights, with what the ensemble says about them."""
-    found = intrinsic_privacy_from_weights(
+    privacy = intrinsic_privacy_from_weights(
         weights,
         ensemble.description.data.examples,
         sensitivity_bound=sensitivity_bound_of(ensemble.description, step),
@@ -80,7 +80,7 @@ def _analysed(ensemble: Ensemble, init: str, step: int, weights: np.ndarray, **o
         seed_names=ensemble.dataset["seed"].values,
         **options,
     )
-    return replace(found, init=init, step=step, relation=ensemble.relation)
+    return replace(privacy, init=init, step=step, relation=ensemble.relation)
 
 
 def intrinsic_privacy_of_people(
@@ -141,11 +141,11 @@ def distances_along_training(
     """
     last = _steps(ensemble)[-1]
     names = ensemble.dataset["seed"].values
-    found = {}
+    by_key = {}
     for init, step, weights in checkpoints(ensemble):
         checked = checked_weights(weights, seed_names=names, drop_diverged=drop_diverged, least_datasets=2)
-        found[init, step] = seed_and_data_distances(checked, keep=keep, all_pairs_of_both=step == last)
-    return found
+        by_key[init, step] = seed_and_data_distances(checked, keep=keep, all_pairs_of_both=step == last)
+    return by_key
 
 
 def checkpoint_weights(ensemble: Ensemble, *, init: str | None = None, step: int | None = None) -> np.ndarray:

@@ -162,9 +162,9 @@ def null_laplace_statistics(n: int, draws: int, seed: int = 0) -> np.ndarray:
         stream, size = batch
         return _laplace_statistic(stream.laplace(size=(size, n)))
 
-    found = np.sort(np.concatenate(list(map_in_threads(simulated, list(zip(streams, sizes, strict=True))))))
-    found.flags.writeable = False
-    return found
+    statistics = np.sort(np.concatenate(list(map_in_threads(simulated, list(zip(streams, sizes, strict=True))))))
+    statistics.flags.writeable = False
+    return statistics
 
 
 def _laplace_statistic(rows: np.ndarray) -> np.ndarray:
@@ -208,8 +208,8 @@ def tail_index(samples: ArrayLike, *, gaussian_samples: int = 20, seed: int = 0)
     rng, n = np.random.default_rng(seed), len(array)
     # Random mixtures of the deviations are Gaussian with exactly their covariance.
     gaussians = (rng.standard_normal((n, n)) @ deviations / np.sqrt(n) for _ in range(gaussian_samples))
-    found = np.array([_alpha(rows - rows.mean(axis=0)) for rows in gaussians])
-    return TailIndex(_alpha(deviations), float(found.mean()), float(found.std(ddof=1)))
+    alphas = np.array([_alpha(rows - rows.mean(axis=0)) for rows in gaussians])
+    return TailIndex(_alpha(deviations), float(alphas.mean()), float(alphas.std(ddof=1)))
 
 
 def _alpha(vectors: np.ndarray) -> float:
@@ -282,8 +282,8 @@ def least_gaussian_weights(samples: ArrayLike, *, count: int = 4, bins: int = 40
     moving = np.flatnonzero(np.ptp(array, axis=0) > 0)
     tests = shapiro_wilk(array[:, moving])
     order = np.lexsort((tests.statistics, tests.p_values))[:count]
-    found = []
+    rejected = []
     for place in order:
         counts, edges = np.histogram(array[:, moving[place]], bins=bins)
-        found.append(Histogram(int(moving[place]), edges, counts, float(tests.p_values[place])))
-    return tuple(found)
+        rejected.append(Histogram(int(moving[place]), edges, counts, float(tests.p_values[place])))
+    return tuple(rejected)

@@ -97,9 +97,9 @@ def henze_zirkler(samples: ArrayLike, *, draws: int = LEAST_DRAWS, seed: int = 0
     with np.errstate(over="ignore"):  # equal samples in a very high dimension: infinitely far from Gaussian
         sign, log_size = (float(part) for part in _excess(array))
         statistic = 1 + sign * np.exp(log_size - d / 2 * np.log1p(2 * _bandwidth(n, d)))
-    found = float(_signed_log(np.array(sign), np.array(log_size)))
-    p_value = (1 + _at_least(null, found)) / (draws + 1)
-    return HenzeZirkler(float(statistic), found, p_value, _log_normal_p(sign, log_size, n, d), n, d)
+    density = float(_signed_log(np.array(sign), np.array(log_size)))
+    p_value = (1 + _at_least(null, density)) / (draws + 1)
+    return HenzeZirkler(float(statistic), density, p_value, _log_normal_p(sign, log_size, n, d), n, d)
 
 
 def _checked_samples(samples: ArrayLike) -> np.ndarray:
@@ -206,9 +206,9 @@ def null_log_excess(n: int, d: int, draws: int = LEAST_DRAWS, seed: int = 0) -> 
         stream, size = batch
         return _signed_log(*_excess(stream.standard_normal((size, n, d))))
 
-    found = np.sort(np.concatenate(list(map_in_threads(simulated, list(zip(streams, sizes, strict=True))))))
-    found.flags.writeable = False
-    return found
+    statistics = np.sort(np.concatenate(list(map_in_threads(simulated, list(zip(streams, sizes, strict=True))))))
+    statistics.flags.writeable = False
+    return statistics
 
 
 def _log_normal_p(sign: float, log_size: float, n: int, d: int) -> float:
@@ -303,13 +303,13 @@ def henze_zirkler_power(
 
     IP2 App. C.2, Fig. 7.
     """
-    found = np.full((len(samples), len(dimensions), repetitions), np.nan)
+    power = np.full((len(samples), len(dimensions), repetitions), np.nan)
     for i, n in enumerate(samples):
         for j, d in enumerate(dimensions):
             rng = np.random.default_rng([seed, n, d])
             for k in range(repetitions if n > d + 1 else 0):
-                found[i, j, k] = henze_zirkler(_power_sample(rng, n, d, distribution)).p_value
-    return found
+                power[i, j, k] = henze_zirkler(_power_sample(rng, n, d, distribution)).p_value
+    return power
 
 
 def _power_sample(rng: np.random.Generator, n: int, d: int, distribution: str) -> np.ndarray:

@@ -101,7 +101,7 @@ def personal_privacy(values: ArrayLike, *, delta: float, confidence: float = 0.9
 def joined(people: Sequence[PersonalPrivacy]) -> PersonalPrivacy:
     """Return several people's privacy, each found by functions of their own, as one result."""
     arrays = ("mu", "mu_lower", "mu_upper", "true_positives", "false_positives")
-    every: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in people]) for name in arrays}
+    every: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in people]) for name in arrays}
     return replace(people[0], **every)
 
 

@@ -115,14 +115,14 @@ class IntrinsicPrivacy(Shown):
 
     def plot(self) -> Any:
         """Return a chart (Altair) of every ε that was not refused, by sensitivity and variability, with intervals."""
-        found = [
+        choices = [
             (f"{sensitivity.replace('_', ' ')} over {spread}", number)
             for (sensitivity, spread, formula), number in self.epsilons.items()
             if formula == "analytic"
         ]
-        require(found, "there is no ε to plot: each was refused, see refused.")
+        require(choices, "there is no ε to plot: each was refused, see refused.")
         return interval_plot(
-            found, title=f"The ε that the seed's noise would amount to (δ = {self.delta:g})", meaning="ε (estimate)"
+            choices, title=f"The ε that the seed's noise would amount to (δ = {self.delta:g})", meaning="ε (estimate)"
         )
 
     @property
@@ -142,8 +142,8 @@ class IntrinsicPrivacy(Shown):
         ):
             if name not in known:
                 raise unknown_name(kind, name, known)
-        if (found := self.epsilons.get((sensitivity, variability, formula))) is not None:
-            return found
+        if (epsilon := self.epsilons.get((sensitivity, variability, formula))) is not None:
+            return epsilon
         reasons = (self.refused.get(f"sensitivity_{sensitivity}"), self.refused.get(f"variability_{variability}"))
         raise SeedscopeError(" ".join(reason for reason in reasons if reason))
 
@@ -230,8 +230,8 @@ def intrinsic_privacy_from_weights(
         _sensitivities(empirical_sensitivity(array), sensitivity_bound, people, bootstrap),
         _variabilities(spread, resampled_variability(array, shares), array.shape, bootstrap.confidence),
     )
-    found = _assembled(parts, chosen_delta, variability_used, bootstrap.confidence, _stability(spread), array.shape)
-    return _marked(found, *_rejected_weights(array[:, 0]))
+    privacy = _assembled(parts, chosen_delta, variability_used, bootstrap.confidence, _stability(spread), array.shape)
+    return _marked(privacy, *_rejected_weights(array[:, 0]))
 
 
 def _rejected_weights(rows: np.ndarray) -> tuple[int, int]:
@@ -244,18 +244,18 @@ def _rejected_weights(rows: np.ndarray) -> tuple[int, int]:
     return len(moving), int(shapiro_wilk(rows[:, moving]).rejected.sum())
 
 
-def _marked(found: IntrinsicPrivacy, tested: int, rejected: int) -> IntrinsicPrivacy:
+def _marked(privacy: IntrinsicPrivacy, tested: int, rejected: int) -> IntrinsicPrivacy:
     """Return the result with the normality test beside it, and in the note of every epsilon where it is rejected."""
-    counted = replace(found, tested_weights=tested, rejected_weights=rejected)
+    counted = replace(privacy, tested_weights=tested, rejected_weights=rejected)
     if rejected == 0:
         return counted
     note = f"not Gaussian: Shapiro–Wilk rejects {rejected} of {tested} weights"
     chosen = {
         name: replace(number, note=_joined(number.note, note))
         for name in EPSILONS
-        if (number := getattr(found, name)) is not None
+        if (number := getattr(privacy, name)) is not None
     }
-    marked = {key: replace(number, note=_joined(number.note, note)) for key, number in found.epsilons.items()}
+    marked = {key: replace(number, note=_joined(number.note, note)) for key, number in privacy.epsilons.items()}
     return replace(counted, epsilons=marked, **chosen)
 
 
@@ -290,7 +290,7 @@ def _assembled(
     epsilons = _epsilons(parts, delta, confidence)
     numbers = parts.numbers()
     numbers |= _chosen_epsilons(epsilons, numbers, variability_used)
-    given: dict[str, Any] = {name: None if isinstance(one, Refused) else one for name, one in numbers.items()}
+    given: dict[str, Any] = {name: None if isinstance(number, Refused) else number for name, number in numbers.items()}
     return IntrinsicPrivacy(
         **given,
         delta=delta,
@@ -305,15 +305,15 @@ def _assembled(
 
 
 def _sensitivities(
-    found: EmpiricalSensitivity, bound: Number | Refused, people: int | None, bootstrap: Bootstrap
+    sensitivity: EmpiricalSensitivity, bound: Number | Refused, people: int | None, bootstrap: Bootstrap
 ) -> dict[str, _Resampled | Refused]:
     """Return the four sensitivities; a bound is the same in every bootstrap sample."""
     fixed = bound if isinstance(bound, Refused) else _Resampled(bound, np.full(bootstrap.draws, float(bound)))
     return {
         "bound": fixed,
-        "strict": _extreme("strict", found.strict),
-        "all_pairs": _extreme("all_pairs", found.all_pairs),
-        "extrapolated": _extrapolated(found, bound, people, bootstrap.confidence),
+        "strict": _extreme("strict", sensitivity.strict),
+        "all_pairs": _extreme("all_pairs", sensitivity.all_pairs),
+        "extrapolated": _extrapolated(sensitivity, bound, people, bootstrap.confidence),
     }
 
 
@@ -328,13 +328,13 @@ def _no_interval(name: str) -> str:
 
 
 def _extrapolated(
-    found: EmpiricalSensitivity, bound: Number | Refused, people: int | None, confidence: float
+    sensitivity: EmpiricalSensitivity, bound: Number | Refused, people: int | None, confidence: float
 ) -> _Resampled | Refused:
     """Return the extrapolation to all people, not above the proved bound."""
     if people is None:
         return Refused("people chosen by name say nothing about all the others.")
     try:
-        number = extrapolated_sensitivity(found.strict_by_neighbour, people, confidence=confidence)
+        number = extrapolated_sensitivity(sensitivity.strict_by_neighbour, people, confidence=confidence)
     except SeedscopeError as error:
         return Refused(str(error))
     if isinstance(bound, Number) and bound.kind == "proved" and number.value > bound.value:

@@ -146,8 +146,8 @@ def weight_map(
 def _principal_components(rows: np.ndarray) -> np.ndarray:
     """Return the coordinates [model, 2] along the two directions in which models differ most; 0 where there is one."""
     left, lengths, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
-    found = (left * lengths)[:, :2]
-    return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))
+    axes = (left * lengths)[:, :2]
+    return np.pad(axes, ((0, 0), (0, 2 - axes.shape[1])))
 
 
 def _umap() -> type[Any]:

@@ -69,8 +69,8 @@ def variability(weights: ArrayLike) -> Variability:
 
 def _eigen(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return √λ_min of each data set's covariance, [dataset], and its direction, [dataset, parameter]."""
-    found = map_in_threads(_smallest_direction, list(array.swapaxes(0, 1)))
-    values, directions = zip(*found, strict=True)
+    smallest = map_in_threads(_smallest_direction, list(array.swapaxes(0, 1)))
+    values, directions = zip(*smallest, strict=True)
     return np.array(values), np.array(directions)
 
 
@@ -175,8 +175,10 @@ def variability_growth(
     counts = default_counts(len(array), least=LEAST_SEEDS, points=12) if used is None else np.asarray(used, int)
     require((counts >= 2) & (counts <= len(array)), f"used must be between 2 and the {len(array)} seeds, got {used!r}.")
     shares = np.concatenate([subset_shares(len(array), int(count), draws, subset_seed) for count in counts])
-    found = resampled_variability(array, shares)
-    return {name: _growth(counts, getattr(found, name).reshape(len(counts), draws)) for name in ("flat", "smallest")}
+    resampled = resampled_variability(array, shares)
+    return {
+        name: _growth(counts, getattr(resampled, name).reshape(len(counts), draws)) for name in ("flat", "smallest")
+    }
 
 
 def _growth(counts: np.ndarray, values: np.ndarray) -> Growth:

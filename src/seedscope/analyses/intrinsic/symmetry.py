@@ -114,10 +114,10 @@ def matched_distances(left: ArrayLike, right: ArrayLike, layer: HiddenLayer) -> 
     >>> matched_distances([one], [swapped], HiddenLayer(inputs=1, units=2)).tolist()
     [[0.0]]
     """
-    here, there = _units(left, layer), _units(right, layer)
+    ours, there = _units(left, layer), _units(right, layer)
     last = pairwise_distances(layer.by_unit(left)[2], layer.by_unit(right)[2])
-    found = [_matched_row(units, there) for units in here]
-    matched: np.ndarray = np.sqrt(np.stack(found) + last**2)
+    rows = [_matched_row(units, there) for units in ours]
+    matched: np.ndarray = np.sqrt(np.stack(rows) + last**2)
     return matched
 
 
@@ -158,11 +158,11 @@ def aligned(weights: ArrayLike, layer: HiddenLayer) -> np.ndarray:
     base, orders = _units(array[:, 0], layer), np.full((len(array), layer.units), -1)
     mean = base[0]
     for _ in range(ROUNDS):
-        found = np.stack([_order(_costs(mean, units)) for units in base])
-        mean = np.take_along_axis(base, found[..., None], axis=1).mean(axis=0)
-        if np.array_equal(found, orders):
+        matched = np.stack([_order(_costs(mean, units)) for units in base])
+        mean = np.take_along_axis(base, matched[..., None], axis=1).mean(axis=0)
+        if np.array_equal(matched, orders):
             break
-        orders = found
+        orders = matched
     into, leaving, last = layer.by_unit(array)
     chosen = orders[:, None, :, None]
     return layer.joined(np.take_along_axis(into, chosen, -2), np.take_along_axis(leaving, chosen, -2), last)

@@ -34,7 +34,7 @@ def vote_log_ratios(
     >>> vote_log_ratios([0.95, 0.5], [0.9, 0.9], [0.5, 0.5], trees=100, seen=500).round().tolist()
     [30.0, -24.0]
     """
-    votes, inside, outside = (np.asarray(one, float) for one in (votes, with_row, without_row))
+    votes, inside, outside = (np.asarray(array, float) for array in (votes, with_row, without_row))
     require(votes.ndim == 1 and votes.shape == inside.shape == outside.shape, "votes must be one number for each row.")
     every = np.concatenate([votes, inside, outside])
     require((every >= 0) & (every <= 1), "votes must be shares from 0 to 1.")
@@ -47,7 +47,7 @@ def vote_log_ratios(
     both = [
         (_log_chance(errors, trees, rate_with, s), _log_chance(errors, trees, rate_without, s)) for s in CONCENTRATIONS
     ]
-    known = [np.logaddexp(np.log(share) + one, np.log1p(-share) + other).sum() for one, other in both]
+    known = [np.logaddexp(np.log(share) + gain, np.log1p(-share) + other).sum() for gain, other in both]
     member, stranger = both[int(np.argmax(known))]
     ratios: np.ndarray = member - stranger
     return ratios

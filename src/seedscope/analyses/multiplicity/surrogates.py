@@ -105,7 +105,7 @@ class StandIns:
         return f"Stand-ins with the same noise vote too differently ({left}): only the models' own votes count."
 
 
-def surrogate_interval(found: StandIns, confidence: float, examples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def surrogate_interval(stand_ins: StandIns, confidence: float, examples: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Return (lower, upper) of the share p of models that decide 1: exact, for `examples` at once, at any moment.
 
     >>> found = StandIns(np.array([0.2]), np.array([6]), np.array([2]), models=1000)
@@ -114,16 +114,19 @@ def surrogate_interval(found: StandIns, confidence: float, examples: int = 1) ->
     (array([0.195]), array([0.216]))
     """
     require_count("examples", examples)
-    risk = 1 - confidence - found.risk
+    risk = 1 - confidence - stand_ins.risk
     require(
-        risk > 0, f"confidence must be below {1 - found.risk:g}: the stand-ins' shares are no surer; got {confidence}."
+        risk > 0,
+        f"confidence must be below {1 - stand_ins.risk:g}: the stand-ins' shares are no surer; got {confidence}.",
     )
-    low, high = three_valued_interval(found.ups, found.downs, found.models, 1 - risk / examples)
-    return np.clip(found.shares - found.below + low, 0, 1), np.clip(found.shares + found.above + high, 0, 1)
+    low, high = three_valued_interval(stand_ins.ups, stand_ins.downs, stand_ins.models, 1 - risk / examples)
+    return np.clip(stand_ins.shares - stand_ins.below + low, 0, 1), np.clip(
+        stand_ins.shares + stand_ins.above + high, 0, 1
+    )
 
 
 def combined_interval(
-    positives: ArrayLike, found: StandIns, confidence: float, examples: int, latest: int | None = None
+    positives: ArrayLike, stand_ins: StandIns, confidence: float, examples: int, latest: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (lower, upper) of the disagreement from stand-ins *and* the models' own votes, whichever tell more.
 
@@ -135,20 +138,20 @@ def combined_interval(
         latest: where the number of models was found by looking, the largest one; None where it was fixed.
     """
     risk = 1 - confidence
-    low, high = surrogate_interval(found, 1 - SURROGATE_RISK * risk, examples)
+    low, high = surrogate_interval(stand_ins, 1 - SURROGATE_RISK * risk, examples)
     rest = 1 - (1 - SURROGATE_RISK) * risk
-    level, anytime = (rest, False) if latest is None else (half_risk(rest), found.models < latest)
-    own_low, own_high = chance_interval(positives, found.models, level, examples, anytime)
+    level, anytime = (rest, False) if latest is None else (half_risk(rest), stand_ins.models < latest)
+    own_low, own_high = chance_interval(positives, stand_ins.models, level, examples, anytime)
     lower, upper = np.maximum(low, own_low), np.minimum(high, own_high)
     apart = lower > upper  # then one of them is wrong: the votes' own is believed
     return disagreement_image(np.where(apart, own_low, lower), np.where(apart, own_high, upper))
 
 
 def combined_error(
-    positives: ArrayLike, found: StandIns, confidence: float, examples: int, latest: int | None = None
+    positives: ArrayLike, stand_ins: StandIns, confidence: float, examples: int, latest: int | None = None
 ) -> np.ndarray:
     """Return how far the true disagreement can be from the middle of its interval."""
-    lower, upper = combined_interval(positives, found, confidence, examples, latest)
+    lower, upper = combined_interval(positives, stand_ins, confidence, examples, latest)
     error: np.ndarray = (upper - lower) / 2
     return error
 

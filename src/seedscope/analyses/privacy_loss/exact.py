@@ -63,7 +63,7 @@ class ExactLoss(PrivacyLoss):
     def _sides(self, of: Callable[[np.ndarray], np.ndarray]) -> Sides:
         """Return a rising function of μ with both its sides."""
         mu = self.mu
-        return Sides(*(np.asarray(of(one)) for one in (mu.value, mu.lower, mu.upper)))
+        return Sides(*(np.asarray(of(ratio)) for ratio in (mu.value, mu.lower, mu.upper)))
 
 
 def output_perturbation(
@@ -108,7 +108,7 @@ def output_perturbation(
     else:
         moved, left = refits.moves_together(rows_of_each(np.asarray(owners)))
     ratio, error = moved / noise_scale, left / noise_scale
-    gain, low, high = (erf(np.maximum(one, 0.0) / np.sqrt(8)) for one in (ratio, ratio - error, ratio + error))
+    gain, low, high = (erf(np.maximum(size, 0.0) / np.sqrt(8)) for size in (ratio, ratio - error, ratio + error))
     who = np.arange(len(moved)) if people is None else np.asarray(people)
     return ExactLoss(who, gain, low, high, "proved", 1.0, relation, attacker, (), ratio, error)
 

@@ -121,16 +121,16 @@ def _exact(ensemble: Ensemble, data: Dataset | None) -> PrivacyLoss:
     require(data is not None, "everybody needs the rows themselves for output perturbation; give data=….")
     assert data is not None
     scaling = ensemble.scaling.fit(data)
-    found = ensemble.mechanism.noisy_minimum(ensemble.description.conditions)
-    assert found is not None  # it says that it releases one
-    require(found.noise_scale > 0, "output perturbation without noise hides nobody: every attack succeeds.")
-    rows, spare = (_with_bias(scaling.apply(one)) for one in (data.base.unfilled, data.spare_example.unfilled))
+    released = ensemble.mechanism.noisy_minimum(ensemble.description.conditions)
+    assert released is not None  # it says that it releases one
+    require(released.noise_scale > 0, "output perturbation without noise hides nobody: every attack succeeds.")
+    rows, spare = (_with_bias(scaling.apply(table)) for table in (data.base.unfilled, data.spare_example.unfilled))
     owners = data.base.persons
     exact = output_perturbation(
         rows,
         data.base.labels,
-        found.l2,
-        found.noise_scale,
+        released.l2,
+        released.noise_scale,
         relation=ensemble.relation,
         spare=(spare[0], float(data.spare_example.labels[0])),
         classes=data.classes,
@@ -155,8 +155,8 @@ def _assumed(ensemble: Ensemble) -> list[str]:
 
 def _learned(ensemble: Ensemble) -> bool:
     """Whether the preprocessing was learned from the rows that it is applied to, be it with noise of its own."""
-    found = ensemble.description.preprocessing
-    return found.learned or bool(found.also_learned) or any(found.spent)
+    fitted = ensemble.description.preprocessing
+    return fitted.learned or bool(fitted.also_learned) or any(fitted.spent)
 
 
 def _places(data: Dataset) -> np.ndarray:

@@ -56,15 +56,15 @@ def redrawn(
     require_count("redraws", redraws)
     draw, times = np.random.default_rng(seed), -(-redraws // len(values))
     losses = [_losses(run / noise_scale, sampling_probability, every, times, draw) for run in values]
-    found = from_losses(
+    redrawn = from_losses(
         np.concatenate(losses), confidence, people=people, relation=relation, kind="estimate", attacker=attacker
     )
-    return replace(found, alarms=() if curve is None else _alarms(found, curve))
+    return replace(redrawn, alarms=() if curve is None else _alarms(redrawn, curve))
 
 
-def _alarms(found: SampledLoss, curve: TradeOff) -> tuple[str, ...]:
+def _alarms(losses: SampledLoss, curve: TradeOff) -> tuple[str, ...]:
     """Return whether somebody's advantage is surely beyond the curve, at the confidence of alarms over all people."""
-    surely = found.alone(1 - (1 - ALARM) / len(found.people)).lower
+    surely = losses.alone(1 - (1 - ALARM) / len(losses.people)).lower
     beyond = bool(np.any(surely > float(curve.advantage)))
     return ("Gradients that were recorded are longer than the guarantee allows: clipping is off.",) if beyond else ()
 

@@ -42,11 +42,11 @@ class Refits:
     def of(cls, rows: np.ndarray, labels: np.ndarray, l2: float, other: Other | None) -> Refits:
         """Return the regression, solved to the last digits."""
         problem = LogisticProblem(rows, labels, np.full(rows.shape[1], l2))
-        found = cls(rows, labels, l2, other, problem.minimise(np.zeros(rows.shape[1])).weights[0])
+        refits = cls(rows, labels, l2, other, problem.minimise(np.zeros(rows.shape[1])).weights[0])
         for _ in range(3):
-            step = np.linalg.solve(found.hessian(), found.gradient())
-            found = cls(rows, labels, l2, other, found.theta - step)
-        return found
+            step = np.linalg.solve(refits.hessian(), refits.gradient())
+            refits = cls(rows, labels, l2, other, refits.theta - step)
+        return refits
 
     def gradient(self) -> np.ndarray:
         """Return the gradient of the mean objective of all rows at θ."""
@@ -64,8 +64,8 @@ class Refits:
         """Return how far each person moves the minimiser, and by how much that may be wrong, at best `enough`."""
         parts = np.array_split(np.arange(len(self.rows)), max(1, -(-(len(self.rows) ** 2) // BLOCK)))
         inverse, reach, left = np.linalg.inv(self.hessian() + self._other_bend()), self._reach(), self.gradient()
-        found = map_in_threads(lambda part: self._moves_of(part, inverse, reach, left, enough), parts)
-        moved, errors = (np.concatenate(values) for values in zip(*found, strict=True))
+        moves = map_in_threads(lambda part: self._moves_of(part, inverse, reach, left, enough), parts)
+        moved, errors = (np.concatenate(values) for values in zip(*moves, strict=True))
         return moved, errors + float(np.linalg.norm(left)) / self.l2
 
     def _reach(self) -> tuple[np.ndarray, float]:
@@ -94,8 +94,8 @@ class Refits:
 
     def moves_together(self, groups: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return how far each person of several rows moves the minimiser, all of them gone at once, and the errors."""
-        found = map_in_threads(self._fitted_again, groups)
-        moved, errors = (np.array(values) for values in zip(*found, strict=True))
+        fitted = map_in_threads(self._fitted_again, groups)
+        moved, errors = (np.array(values) for values in zip(*fitted, strict=True))
         return moved, errors + float(np.linalg.norm(self.gradient())) / self.l2
 
     def _fitted_again(self, own: np.ndarray) -> tuple[float, float]:
@@ -159,7 +159,7 @@ def _certified(
     steps: np.ndarray, more: np.ndarray, gradients: np.ndarray, spread: np.ndarray, longest: float
 ) -> np.ndarray:
     """Return what each gradient's norm can be at most after the steps [person, feature] and `more` of them."""
-    before, last = (np.sqrt(np.einsum("ij,ij->i", one @ spread, one)) for one in (steps, more))
+    before, last = (np.sqrt(np.einsum("ij,ij->i", moved @ spread, moved)) for moved in (steps, more))
     bent = BEND * longest * last * (before + last / 2)
     bound: np.ndarray = bent + ROUNDING * np.linalg.norm(gradients, axis=1)
     return bound

@@ -46,8 +46,8 @@ class PrivacyLoss(Shown):
     def summary(self) -> dict[str, Any]:
         """Return the largest and the median advantage, of how many people, against whom."""
         median = Number(float(np.median(self.advantage)), "estimate")
-        found = {"largest advantage": self.largest, "median": median, "people": len(self.people)}
-        return found | {"attacker": self.attacker or "sees what was released", "alarms": len(self.alarms)}
+        shown = {"largest advantage": self.largest, "median": median, "people": len(self.people)}
+        return shown | {"attacker": self.attacker or "sees what was released", "alarms": len(self.alarms)}
 
     def plot(self) -> Any:
         """Return a chart (Altair) of the best attack's advantage over everybody with both sides, the largest first."""
@@ -83,12 +83,14 @@ class PrivacyLoss(Shown):
 
         Sides hold for all people at once.
         """
-        return Sides(*(gaussian_ratio(one) for one in (self.advantage, self.advantage_lower, self.advantage_upper)))
+        return Sides(
+            *(gaussian_ratio(distance) for distance in (self.advantage, self.advantage_lower, self.advantage_upper))
+        )
 
     def mu_alone(self) -> Sides:
         """Return `mu` with sides that hold for each person alone."""
         alone = self.alone()
-        return Sides(*(gaussian_ratio(one) for one in (alone.value, alone.lower, alone.upper)))
+        return Sides(*(gaussian_ratio(advantage) for advantage in (alone.value, alone.lower, alone.upper)))
 
     @property
     def largest(self) -> Number:
@@ -99,7 +101,10 @@ class PrivacyLoss(Shown):
 
     def share_below(self, limit: float) -> Number:
         """Return the share of people whose advantage is below a limit; its sides hold for all at once."""
-        shares = [float((one < limit).mean()) for one in (self.advantage, self.advantage_upper, self.advantage_lower)]
+        shares = [
+            float((advantages < limit).mean())
+            for advantages in (self.advantage, self.advantage_upper, self.advantage_lower)
+        ]
         return Number(shares[0], self.kind, shares[1], shares[2], self.sampling_confidence)
 
     @property

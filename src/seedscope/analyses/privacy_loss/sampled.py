@@ -50,9 +50,13 @@ class SelfTest:
     def sentence(self) -> str:
         """What was found, in a sentence."""
         lower, upper = self.mean.lower or 0.0, self.mean.upper or 0.0
-        found = f"The mean of e^−L is {self.mean.value:.3f} [{lower:.3f}, {upper:.3f}], it must be in"
-        found += f" [{self.least:.3f}, 1]"
-        return f"{found}: the losses pass." if self.holds else f"{found}; {len(self.people):,} people fail it alone."
+        mean_said = f"The mean of e^−L is {self.mean.value:.3f} [{lower:.3f}, {upper:.3f}], it must be in"
+        mean_said += f" [{self.least:.3f}, 1]"
+        return (
+            f"{mean_said}: the losses pass."
+            if self.holds
+            else f"{mean_said}; {len(self.people):,} people fail it alone."
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,8 +107,10 @@ class SampledLoss(PrivacyLoss):
         next to the true ε is, so that no error has to be shared out.
         """
         require_probability("delta", delta)
-        found = [self.delta(float(one), together=together) for one in EPSILONS]
-        value, lower, upper = (np.array([getattr(one, side) for one in found]) for side in ("value", "lower", "upper"))
+        deltas = [self.delta(float(epsilon), together=together) for epsilon in EPSILONS]
+        value, lower, upper = (
+            np.array([getattr(number, side) for number in deltas]) for side in ("value", "lower", "upper")
+        )
         least = np.append(0.0, EPSILONS)[np.argmin(np.vstack([lower > delta, np.zeros(lower.shape[1], bool)]), axis=0)]
         return Sides(_first_below(value, delta), least, _first_below(upper, delta))
 
@@ -248,8 +254,8 @@ def _steadier(losses: np.ndarray, gain: np.ndarray) -> np.ndarray:
 def _variances(values: np.ndarray) -> np.ndarray:
     """Return the variances [run, column] of the values up to each run."""
     runs = np.arange(1, len(values) + 1)[:, None]
-    found: np.ndarray = np.cumsum(values**2, axis=0) / runs - (np.cumsum(values, axis=0) / runs) ** 2
-    return found
+    variances: np.ndarray = np.cumsum(values**2, axis=0) / runs - (np.cumsum(values, axis=0) / runs) ** 2
+    return variances
 
 
 def _gain(losses: np.ndarray) -> np.ndarray:
@@ -270,7 +276,7 @@ def _self_test(losses: np.ndarray, curve: TradeOff | None, anytime: bool = False
     cap, least = _cap(CAP_RUNS if anytime else len(losses), curve)
     values, level = np.exp(np.minimum(-losses, np.log(cap))), (1 + ALARM) / 2
     together = values.mean(1)
-    low, high = (float(one) for one in betting_interval(together, level, largest=cap, anytime=anytime))
+    low, high = (float(end) for end in betting_interval(together, level, largest=cap, anytime=anytime))
     lower, upper = betting_interval(values, level, together=values.shape[1], largest=cap, anytime=anytime)
     wrong = np.flatnonzero((lower > 1 + _TOLERANCE) | (upper < least - _TOLERANCE))
     holds = low <= 1 + _TOLERANCE and high >= least - _TOLERANCE and not len(wrong)
@@ -297,11 +303,11 @@ def _alarms(
     losses: np.ndarray, gain: np.ndarray, test: SelfTest, curve: TradeOff | None, largest: float | None, anytime: bool
 ) -> tuple[str, ...]:
     """Return what must not be overlooked: the training is not what its guarantee assumes."""
-    found = [] if test.holds else [f"The privacy losses contradict themselves. {test.sentence}"]
+    alarms = [] if test.holds else [f"The privacy losses contradict themselves. {test.sentence}"]
     beyond = _beyond(losses, largest)
     if beyond.size:
         worst = float(np.abs(losses).max())
-        found.append(
+        alarms.append(
             f"The released models of {beyond.size:,} people are up to e^{worst:.3g} times likelier or less likely "
             f"because of them, and ε = {largest:.4g} allows e^{largest:.4g}: the calibration is wrong."
         )
@@ -309,8 +315,8 @@ def _alarms(
         lower = betting_interval(gain, ALARM, together=gain.shape[1], anytime=anytime)[0]
         limit = float(curve.advantage) * (1 + _TOLERANCE)
         if np.any(lower > limit):
-            found.append(
+            alarms.append(
                 f"The best attack on {int((lower > limit).sum()):,} people surely has an advantage of up to "
                 f"{lower.max():.3g}, and the guarantee allows {limit:.3g}: noise or clipping is not what it assumes."
             )
-    return tuple(found)
+    return tuple(alarms)

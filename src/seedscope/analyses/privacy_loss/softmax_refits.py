@@ -31,11 +31,11 @@ class SoftmaxRefits:
         """Return the regression, solved to the last digits."""
         problem = SoftmaxProblem(rows, labels, np.full(rows.shape[1], l2), classes)
         weights = problem.minimise(np.zeros(problem.width)).weights[0].reshape(classes, -1)
-        found = cls(rows, problem.targets, l2, other, zero_sum_basis(classes).T @ weights)
+        refits = cls(rows, problem.targets, l2, other, zero_sum_basis(classes).T @ weights)
         for _ in range(3):
-            step = np.linalg.solve(found.hessian(), found.gradient().ravel())
-            found = cls(rows, problem.targets, l2, other, found.theta - step.reshape(found.theta.shape))
-        return found
+            step = np.linalg.solve(refits.hessian(), refits.gradient().ravel())
+            refits = cls(rows, problem.targets, l2, other, refits.theta - step.reshape(refits.theta.shape))
+        return refits
 
     @property
     def classes(self) -> int:
@@ -60,14 +60,14 @@ class SoftmaxRefits:
         numbers = self.classes * len(self.rows) ** 2
         parts = np.array_split(np.arange(len(self.rows)), min(len(self.rows), max(1, -(-numbers // BLOCK))))
         inverse = np.linalg.inv(self.hessian())
-        found = map_in_threads(lambda part: self._moves_of(part, inverse, enough), parts)
-        moved, errors = (np.concatenate(values) for values in zip(*found, strict=True))
+        moves = map_in_threads(lambda part: self._moves_of(part, inverse, enough), parts)
+        moved, errors = (np.concatenate(values) for values in zip(*moves, strict=True))
         return moved, errors + float(np.linalg.norm(self.gradient())) / self.l2
 
     def moves_together(self, groups: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return how far each person of several rows moves the minimiser, all of them gone at once, and the errors."""
-        found = map_in_threads(self._fitted_again, groups)
-        moved, errors = (np.array(values) for values in zip(*found, strict=True))
+        fitted = map_in_threads(self._fitted_again, groups)
+        moved, errors = (np.array(values) for values in zip(*fitted, strict=True))
         return moved, errors + float(np.linalg.norm(self.gradient())) / self.l2
 
     def _fitted_again(self, own: np.ndarray) -> tuple[float, float]:

@@ -84,9 +84,9 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
                 rows += study_attack(attack, attack.load(), plan)
                 rows += tables.attacked_network_rows()
                 continue
-            found = study_data(name, plan)
-            rows += data_rows(found)
-            outcomes += found
+            examined = study_data(name, plan)
+            rows += data_rows(examined)
+            outcomes += examined
         if name in BINARY:
             with clock.of(f"{name}, noise"):
                 convex, network = (setting_of(name, model) for model in ("logistic", "mlp"))
@@ -94,7 +94,7 @@ def run(scale: str, data: list[str] | None, out: Path, jobs: int | None, quiet: 
                 of_networks.append(study_network_noise(network, network.load(), plan))
                 rows += [*noise_rows(noises[-1]), *test_rows(of_networks[-1])]
             with clock.of(f"{name}, losses"):
-                found_curves = [study_curve(one.setting, one.setting.load(), plan) for one in found]
+                found_curves = [study_curve(setting.setting, setting.setting.load(), plan) for setting in examined]
                 rows += [row for curve in found_curves for row in curve_rows(curve)]
                 learned += found_curves
     drawn = charts(outcomes) | noise_charts(noises, of_networks) | curve_charts(learned)
@@ -155,7 +155,7 @@ def study_data(name: str, plan: Run) -> list[GridOutcome]:
     """Return the outcome of every grid on one data set, in the order of the papers' tables."""
     if name == IMAGES:
         return [study_grid(CONVOLUTIONAL, CONVOLUTIONAL.load(), plan)]
-    return [study_grid(one, one.load(), plan) for one in (*SETTINGS, *VARIANTS) if one.data == name]
+    return [study_grid(setting, setting.load(), plan) for setting in (*SETTINGS, *VARIANTS) if setting.data == name]
 
 
 def data_rows(outcomes: Sequence[GridOutcome]) -> Iterator[Comparison]:
@@ -168,17 +168,17 @@ def data_rows(outcomes: Sequence[GridOutcome]) -> Iterator[Comparison]:
         if not outcome.setting.features and outcome.setting != CONVOLUTIONAL:
             yield from tables.settings_rows(outcome.setting, outcome.setting.load(), outcome.size)
     if any(outcome.setting.features for outcome in outcomes):
-        yield from tables.variant_rows(one for one in outcomes if one.setting.model == "logistic")
+        yield from tables.variant_rows(outcome for outcome in outcomes if outcome.setting.model == "logistic")
 
 
 def charts(outcomes: Sequence[GridOutcome]) -> dict[str, Any]:
     """Return the figures by file name; other features of one data set are not drawn."""
-    drawn = [one for one in outcomes if not one.setting.features]
+    drawn = [outcome for outcome in outcomes if not outcome.setting.features]
     if not drawn:
         return {}
-    convex = [one for one in drawn if one.setting.model == "logistic"]
-    networks = [one for one in drawn if one.symmetry is not None]
-    found = {
+    convex = [outcome for outcome in drawn if outcome.setting.model == "logistic"]
+    networks = [outcome for outcome in drawn if outcome.symmetry is not None]
+    pictures = {
         "figure-2-along-training": figures.along_training_chart(drawn),
         "figure-3-distances": figures.distance_chart(drawn),
         "figure-6-enough-runs": figures.enough_runs_chart(drawn),
@@ -189,9 +189,9 @@ def charts(outcomes: Sequence[GridOutcome]) -> dict[str, Any]:
     if convex:
         if weight_figures.projection() != "umap":
             say(NO_UMAP)
-        found["figure-4-map"] = weight_figures.map_chart(convex)
-        found["figure-9-map-controls"] = weight_figures.controls_chart(convex[-1])
-    return found | ({"symmetry": weight_figures.symmetry_chart(networks)} if networks else {})
+        pictures["figure-4-map"] = weight_figures.map_chart(convex)
+        pictures["figure-9-map-controls"] = weight_figures.controls_chart(convex[-1])
+    return pictures | ({"symmetry": weight_figures.symmetry_chart(networks)} if networks else {})
 
 
 def curve_charts(learned: Sequence[LearningCurve]) -> dict[str, Any]:

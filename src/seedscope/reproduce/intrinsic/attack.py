@@ -56,18 +56,18 @@ def losses_at(ensemble: ss.Ensemble, part: str, step: int) -> np.ndarray:
     return ensemble.on(part)["losses"].isel(neighbour=0, init=0).sel(step=step).values
 
 
-def attack_rows(attack: Attack, step: int, found: SeedKnownOrHidden) -> Iterator[Comparison]:
+def attack_rows(attack: Attack, step: int, outcome: SeedKnownOrHidden) -> Iterator[Comparison]:
     """Yield the row of IP2 Table 6 for one step, a comparison for each column."""
     columns = {
-        "accuracy, seed known": found.accuracy_same.mean(),
-        "accuracy, seed hidden": found.accuracy_different.mean(),
-        "accuracy gain": found.accuracy_gain.value,
-        "ε, seed known": found.epsilon_same.mean(),
-        "ε, seed hidden": found.epsilon_different.mean(),
-        "ε gain": found.epsilon_gain.value,
-        "p-value": found.p_value,
+        "accuracy, seed known": outcome.accuracy_same.mean(),
+        "accuracy, seed hidden": outcome.accuracy_different.mean(),
+        "accuracy gain": outcome.accuracy_gain.value,
+        "ε, seed known": outcome.epsilon_same.mean(),
+        "ε, seed hidden": outcome.epsilon_different.mean(),
+        "ε gain": outcome.epsilon_gain.value,
+        "p-value": outcome.p_value,
         "models": attack.seeds,
-        "loss ratio": found.loss_ratio,
+        "loss ratio": outcome.loss_ratio,
     }
     for quantity, value in columns.items():
         note = difference(attack) if quantity == "models" else ""

@@ -56,7 +56,7 @@ def study_curve(setting: Setting, data: ss.Dataset, run: Run) -> LearningCurve:
         jobs=run.jobs,
         progress=not run.quiet,
     )
-    weights = np.stack([found[:, 0] for _, _, found in checkpoints(ensemble)], axis=1)
+    weights = np.stack([final[:, 0] for _, _, final in checkpoints(ensemble)], axis=1)
     parts = {TRAINING: data.base, VALIDATION: data.validation or data.test}
     chosen = {name: some_rows(data, part) for name, part in parts.items()}
     network = ss.models.network_of(setting.network, data.features.shape[1:], data.classes)
@@ -97,15 +97,21 @@ def curve_rows(curve: LearningCurve) -> Iterator[Comparison]:
 
 def curves_chart(curves: Sequence[LearningCurve]) -> alt.ConcatChart:
     """Return losses along training, the papers' T dotted and where validation stops dashed (IP1 Figure 3)."""
-    return _panels([_curve(one) for one in curves])
+    return _panels([_curve(curve) for curve in curves])
 
 
 def _curve(curve: LearningCurve) -> alt.LayerChart:
     """Return one setting's losses: means over seeds, and their range."""
     rows = [
-        {"step": int(step), "part": part, "mean": float(one.mean()), "low": float(one.min()), "high": float(one.max())}
+        {
+            "step": int(step),
+            "part": part,
+            "mean": float(values.mean()),
+            "low": float(values.min()),
+            "high": float(values.max()),
+        }
         for part, losses in curve.losses.items()
-        for step, one in zip(curve.steps, losses.T, strict=True)
+        for step, values in zip(curve.steps, losses.T, strict=True)
     ]
     colour = alt.Color(
         "part:N", title=None, legend=alt.Legend(orient="top"),
@@ -127,7 +133,7 @@ def _curve(curve: LearningCurve) -> alt.LayerChart:
 
 def features_chart(curves: Sequence[LearningCurve]) -> alt.ConcatChart:
     """Return how the features' values are spread (IP1 Figure 2): another reduction, other values."""
-    return _panels([_features(one) for one in curves if one.setting.model == "logistic"])
+    return _panels([_features(curve) for curve in curves if curve.setting.model == "logistic"])
 
 
 def _features(curve: LearningCurve) -> Any:

@@ -34,19 +34,19 @@ def along_training_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
 
 def along_training_panel(outcome: GridOutcome) -> alt.LayerChart:
     """Return Figure 2 for one grid."""
-    every = [(step, found) for (init, step), found in outcome.distances.items() if init == "varied"]
-    lines = [{"step": step, "curve": DATA, "value": found.data_all_pairs.maximum} for step, found in every]
-    lines += [{"step": step, "curve": SEED_VARIED, "value": found.seed.mean} for step, found in every]
+    every = [(step, distances) for (init, step), distances in outcome.distances.items() if init == "varied"]
+    lines = [{"step": step, "curve": DATA, "value": distances.data_all_pairs.maximum} for step, distances in every]
+    lines += [{"step": step, "curve": SEED_VARIED, "value": distances.seed.mean} for step, distances in every]
     bands = [
         band
-        for step, found in every
+        for step, distances in every
         for band in (
-            {"step": step, "range": "all pairs", "low": found.seed.minimum, "high": found.seed.maximum},
+            {"step": step, "range": "all pairs", "low": distances.seed.minimum, "high": distances.seed.maximum},
             {
                 "step": step,
                 "range": "± 1 deviation",
-                "low": found.seed.mean - found.seed.standard_deviation,
-                "high": found.seed.mean + found.seed.standard_deviation,
+                "low": distances.seed.mean - distances.seed.standard_deviation,
+                "high": distances.seed.mean + distances.seed.standard_deviation,
             },
         )
     ]
@@ -78,7 +78,7 @@ def distance_panel(outcome: GridOutcome) -> alt.LayerChart:
         BOTH_VARIED: varied.both_all_pairs or varied.both_strict,
     }
     names = [*curves, *both]
-    rows = [one for name, found in (curves | both).items() for one in density_rows(name, found)]
+    rows = [row for name, deviations in (curves | both).items() for row in density_rows(name, deviations)]
     lines = (
         chart(rows, outcome)
         .mark_line(strokeJoin="round")
@@ -119,8 +119,8 @@ def enough_runs_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
 
     Above the logistic regressions' largest Δ_S, then their variability, below the networks' largest Δ_S.
     """
-    convex = [one for one in outcomes if one.setting.model == "logistic"]
-    networks = [one for one in outcomes if one.setting.model != "logistic"]
+    convex = [outcome for outcome in outcomes if outcome.setting.model == "logistic"]
+    networks = [outcome for outcome in outcomes if outcome.setting.model != "logistic"]
     drawn = [*map(sensitivity_panel, convex), *map(variability_panel, convex), *map(sensitivity_panel, networks)]
     return side_by_side(drawn, len(convex))
 
@@ -130,14 +130,14 @@ def sensitivity_panel(outcome: GridOutcome) -> alt.LayerChart:
     scale = alt.Scale(type="log", nice=False)
     x = alt.X("used:Q", title="people used", scale=scale, axis=COUNTS)
     named = {DATA: "all_pairs", STRICT: "strict"}
-    rows = [one for name, key in named.items() for one in growth_rows(name, outcome.sensitivity_growth[key])]
+    rows = [row for name, key in named.items() for row in growth_rows(name, outcome.sensitivity_growth[key])]
     return growth_panel(rows, outcome, x, "largest Δ_S")
 
 
 def variability_panel(outcome: GridOutcome) -> alt.LayerChart:
     """Return both variabilities against the number of seeds."""
     named = {FLAT: "flat", SMALLEST: "smallest"}
-    rows = [one for name, key in named.items() for one in growth_rows(name, outcome.variability_growth[key])]
+    rows = [row for name, key in named.items() for row in growth_rows(name, outcome.variability_growth[key])]
     return growth_panel(
         rows, outcome, alt.X("used:Q", title="seeds used", scale=alt.Scale(nice=False)), "variability σ"
     )
@@ -156,7 +156,7 @@ def growth_panel(rows: list[Row], outcome: GridOutcome, x: alt.X, title: str) ->
     """Return growth curves with their ranges, and a dashed line where each ends."""
     colours = colour([DATA, STRICT, FLAT, SMALLEST])  # of all panels, since they share the legend
     base = chart(rows, outcome).encode(x=x, color=colours)
-    last = [one for one in rows if one["used"] == max(row["used"] for row in rows)]
+    last = [point for point in rows if point["used"] == max(row["used"] for row in rows)]
     ends = chart(last, outcome).mark_rule(strokeDash=[4, 3]).encode(y="mean:Q", color=colours)
     band = base.mark_area(opacity=0.2).encode(y=alt.Y("lower:Q", title=title), y2="upper:Q")
     panel: alt.LayerChart = band + base.mark_line().encode(y="mean:Q") + ends
@@ -165,9 +165,9 @@ def growth_panel(rows: list[Row], outcome: GridOutcome, x: alt.X, title: str) ->
 
 def panels(outcomes: Sequence[GridOutcome], draw: Callable[[GridOutcome], Any]) -> alt.ConcatChart:
     """Return a panel for each grid, logistic regressions above networks."""
-    convex = [one for one in outcomes if one.setting.model == "logistic"]
-    networks = [one for one in outcomes if one.setting.model != "logistic"]
-    return side_by_side([draw(one) for one in (*convex, *networks)], len(convex))
+    convex = [outcome for outcome in outcomes if outcome.setting.model == "logistic"]
+    networks = [outcome for outcome in outcomes if outcome.setting.model != "logistic"]
+    return side_by_side([draw(outcome) for outcome in (*convex, *networks)], len(convex))
 
 
 def side_by_side(charts: Sequence[Any], columns: int) -> alt.ConcatChart:

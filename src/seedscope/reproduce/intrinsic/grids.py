@@ -185,8 +185,8 @@ def early_weights(ensemble: ss.Ensemble) -> np.ndarray:
 def bounds_along_training(ensemble: ss.Ensemble, steps: int) -> dict[int, float]:
     """Return the proved sensitivity bound by step; nothing where it is refused."""
     asked = np.unique(np.linspace(1, steps, BOUND_POINTS).astype(int)).tolist()
-    found = {step: sensitivity_bound_of(ensemble.description, step) for step in asked}
-    return {step: bound.value for step, bound in found.items() if isinstance(bound, ss.Number)}
+    bounds = {step: sensitivity_bound_of(ensemble.description, step) for step in asked}
+    return {step: bound.value for step, bound in bounds.items() if isinstance(bound, ss.Number)}
 
 
 def accuracies(model: Any, data: ss.Dataset, weights: np.ndarray) -> np.ndarray:

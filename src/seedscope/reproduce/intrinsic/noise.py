@@ -101,10 +101,10 @@ def study_network_noise(setting: Setting, data: ss.Dataset, run: Run, seeds: int
 
 def seed_noise(setting: Setting, weights: np.ndarray) -> SeedNoise:
     """Return what the noise of final weights [seed, weight] looks like."""
-    found = noise_distribution(weights)
-    moving = np.delete(weights, found.constant_weights, axis=1)
+    normality = noise_distribution(weights)
+    moving = np.delete(weights, normality.constant_weights, axis=1)
     smallest = henze_zirkler_subsets(moving).p_value_smallest
-    return SeedNoise(setting, found, smallest, least_gaussian_weights(weights))
+    return SeedNoise(setting, normality, smallest, least_gaussian_weights(weights))
 
 
 def trained(setting: Setting, data: ss.Dataset, grid: ss.Grid, run: Run, name: str) -> ss.Ensemble:
@@ -130,48 +130,53 @@ def noise_rows(outcome: NoiseOutcome) -> Iterator[Comparison]:
 
 def test_rows(outcome: SeedNoise) -> Iterator[Comparison]:
     """Yield what the tests say of the final weights, varied initial points as in the paper."""
-    found = outcome.varied
-    if isinstance(found.normality, HenzeZirkler):
+    normality = outcome.varied
+    if isinstance(normality.normality, HenzeZirkler):
         note = "the paper: .14 to .25 for convex models"
-        yield row(outcome, TESTS, "Henze–Zirkler p, log-normal", found.normality.p_value_log_normal, note)
+        yield row(outcome, TESTS, "Henze–Zirkler p, log-normal", normality.normality.p_value_log_normal, note)
         note = "the log-normal one is off here"
     else:
-        note = f"of {len(found.normality.tests)} random subsets of the weights, times their number"
-    yield row(outcome, TESTS, "Henze–Zirkler p, simulated", found.normality.p_value, note)
+        note = f"of {len(normality.normality.tests)} random subsets of the weights, times their number"
+    yield row(outcome, TESTS, "Henze–Zirkler p, simulated", normality.normality.p_value, note)
     convex = outcome.setting.model == "logistic"
     note = "IP2 App. C.1" if convex else "IP2 App. C.1; the paper: networks are rejected"
     yield row(outcome, TESTS, "Henze–Zirkler p, smallest of subsets", outcome.smallest_of_subsets, note)
-    laplace = 100 * found.laplace_by_weight.rejected_share
+    laplace = 100 * normality.laplace_by_weight.rejected_share
     yield row(outcome, TESTS, "weights that are not Laplace, %", laplace, "the paper: 38 to 74")
-    alpha, theirs = found.tail_index, "2.01 to 2.05" if convex else "not for networks, whose law need not be symmetric"
+    alpha, theirs = (
+        normality.tail_index,
+        "2.01 to 2.05" if convex else "not for networks, whose law need not be symmetric",
+    )
     note = f"the paper: {theirs}; Gaussian samples: {alpha.gaussian_mean:.3f} ± {alpha.gaussian_deviation:.3f}"
     yield row(outcome, TESTS, "tail index α", alpha.alpha, note)
-    rejected = 100 * found.normality_by_weight.rejected_share
+    rejected = 100 * normality.normality_by_weight.rejected_share
     yield row(outcome, TESTS, "weights that are not Gaussian, %", rejected, "Shapiro–Wilk, Bonferroni")
 
 
 def origin_rows(outcome: NoiseOutcome) -> Iterator[Comparison]:
     """Yield where the noise comes from."""
-    found = outcome.origin
-    note = f"σ {found.deviation_varied:.3g} with varied, {found.deviation_fixed:.3g} with one initial point"
-    yield row(outcome, ORIGIN, "σ² by the initial point, %", 100 * found.share_of_initial_point, note)
-    yield row(outcome, ORIGIN, "correlation of final with initial, median weight", found.correlation)
-    yield row(outcome, ORIGIN, "excess kurtosis, median weight", found.excess_kurtosis, "uniform: −1.2, Gaussian: 0")
+    origin = outcome.origin
+    note = f"σ {origin.deviation_varied:.3g} with varied, {origin.deviation_fixed:.3g} with one initial point"
+    yield row(outcome, ORIGIN, "σ² by the initial point, %", 100 * origin.share_of_initial_point, note)
+    yield row(outcome, ORIGIN, "correlation of final with initial, median weight", origin.correlation)
+    yield row(outcome, ORIGIN, "excess kurtosis, median weight", origin.excess_kurtosis, "uniform: −1.2, Gaussian: 0")
     fixed = 100 * outcome.fixed.normality_by_weight.rejected_share
     yield row(outcome, ORIGIN, "not Gaussian with one initial point, %", fixed, "Shapiro–Wilk, Bonferroni")
-    residual = f"σ {found.residual_deviation:.3g} beside a linear map of the initial point"
-    yield row(outcome, ORIGIN, "not Gaussian in the residual, %", 100 * found.residual_rejected_share, residual)
+    residual = f"σ {origin.residual_deviation:.3g} beside a linear map of the initial point"
+    yield row(outcome, ORIGIN, "not Gaussian in the residual, %", 100 * origin.residual_rejected_share, residual)
 
 
 def people_rows(outcome: NoiseOutcome) -> Iterator[Comparison]:
     """Yield each person's own ε in a few numbers, beside the one number for all."""
-    found = outcome.people
+    people = outcome.people
     if outcome.for_all is not None:
         yield row(outcome, PERSONAL, "ε, one number for all", outcome.for_all.value, outcome.for_all.note)
-    yield row(outcome, PERSONAL, "ε of the median person", np.median(found.epsilon), f"{len(found.mu)} people")
-    worst = int(found.mu.argmax())
-    interval = f"{found.epsilon_lower[worst]:.3g} to {found.epsilon_upper[worst]:.3g} at 95 %, were the noise Gaussian"
-    yield row(outcome, PERSONAL, "ε of the most exposed person", found.epsilon.max(), interval)
+    yield row(outcome, PERSONAL, "ε of the median person", np.median(people.epsilon), f"{len(people.mu)} people")
+    worst = int(people.mu.argmax())
+    interval = (
+        f"{people.epsilon_lower[worst]:.3g} to {people.epsilon_upper[worst]:.3g} at 95 %, were the noise Gaussian"
+    )
+    yield row(outcome, PERSONAL, "ε of the most exposed person", people.epsilon.max(), interval)
     if outcome.by_law is not None:
         note = "along this direction; uniform initial point through a linear map, plus Gaussian; inf: above 30"
         yield row(outcome, PERSONAL, "the same by the true law, at least", float(outcome.by_law[worst]), note)
@@ -185,10 +190,10 @@ def row(outcome: SeedNoise, place: str, quantity: str, ours: float, note: str = 
 def power_study(repetitions: int = POWER_REPETITIONS) -> list[dict[str, float | str]]:
     """Return the mean p-value of Henze–Zirkler by law, seeds and weights (IP2 Fig. 7), with uniform noise beside."""
     sizes = {"samples": POWER_SAMPLES, "dimensions": POWER_DIMENSIONS, "repetitions": repetitions}
-    found = {law: henze_zirkler_power(**sizes, distribution=law).mean(axis=2) for law in POWER_LAWS}  # type: ignore[arg-type]
+    power = {law: henze_zirkler_power(**sizes, distribution=law).mean(axis=2) for law in POWER_LAWS}  # type: ignore[arg-type]
     return [
         {"law": law, "seeds": seeds, "weights": str(weights), "p": float(values[i, j])}
-        for law, values in found.items()
+        for law, values in power.items()
         for i, seeds in enumerate(POWER_SAMPLES)
         for j, weights in enumerate(POWER_DIMENSIONS)
     ]

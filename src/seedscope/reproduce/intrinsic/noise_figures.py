@@ -42,8 +42,8 @@ def _p_values(outcome: SeedNoise) -> Any:
     by_init = {"varied": outcome.varied}
     if isinstance(outcome, NoiseOutcome):
         by_init["one for all"] = outcome.fixed
-    for init, found in by_init.items():
-        ordered = np.sort(found.normality_by_weight.p_values)
+    for init, normality in by_init.items():
+        ordered = np.sort(normality.normality_by_weight.p_values)
         shares = np.arange(1, len(ordered) + 1) / len(ordered)
         rows += [
             {"p": float(max(p, 1e-16)), "share": float(s), "init": init} for p, s in zip(ordered, shares, strict=True)
@@ -74,11 +74,11 @@ def people_chart(outcomes: Sequence[NoiseOutcome]) -> alt.ConcatChart:
 
 def _people(outcome: NoiseOutcome) -> alt.LayerChart:
     """Return one set's people."""
-    found, order = outcome.people, np.argsort(outcome.people.mu)
-    columns = (found.epsilon, found.epsilon_lower, found.epsilon_upper)
+    people, order = outcome.people, np.argsort(outcome.people.mu)
+    columns = (people.epsilon, people.epsilon_lower, people.epsilon_upper)
     rows = [
         {"place": place, "epsilon": float(value), "low": float(low), "high": float(high)}
-        for place, (value, low, high) in enumerate(zip(*(one[order] for one in columns), strict=True), 1)
+        for place, (value, low, high) in enumerate(zip(*(column[order] for column in columns), strict=True), 1)
     ]
     base = _chart(rows, outcome.setting.name)
     x = alt.X("place:Q", title="people, the most exposed last")

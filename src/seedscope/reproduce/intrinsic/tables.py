@@ -58,27 +58,27 @@ def grid_rows(outcome: GridOutcome) -> Iterator[Comparison]:
 
 def privacy_rows(outcome: GridOutcome, place: str, setting: str) -> Iterator[Comparison]:
     """Yield sensitivities, variability and epsilons as IP1 defines them (IP1 Tables 3 and 5)."""
-    found, data = outcome.privacy, outcome.setting.data
-    if found.sensitivity_bound is not None:
+    privacy, data = outcome.privacy, outcome.setting.data
+    if privacy.sensitivity_bound is not None:
         if place == "IP1 Table 3":
-            yield row(place, data, setting, "δ", found.delta, "1/N²")
-        yield row(place, data, setting, "sensitivity bound", found.sensitivity_bound.value, bound_note(outcome))
+            yield row(place, data, setting, "δ", privacy.delta, "1/N²")
+        yield row(place, data, setting, "sensitivity bound", privacy.sensitivity_bound.value, bound_note(outcome))
         yield row(place, data, setting, "ε of the bound", *epsilon(outcome, "bound", "flat"))
     yield row(
-        place, data, setting, "empirical sensitivity", found.sensitivity_all_pairs.value, sensitivity_note(outcome)
+        place, data, setting, "empirical sensitivity", privacy.sensitivity_all_pairs.value, sensitivity_note(outcome)
     )
     dropout = f"with dropout {DROPOUT:g}, as in the authors' code (erratum 11)" if setting == "mlp" else ""
-    yield row(place, data, setting, "variability", found.variability_flat.value, dropout)
+    yield row(place, data, setting, "variability", privacy.variability_flat.value, dropout)
     yield row(place, data, setting, "ε of the empirical sensitivity", *epsilon(outcome, "all_pairs", "flat"))
 
 
 def by_weight_rows(outcome: GridOutcome) -> Iterator[Comparison]:
     """Yield the rows of IP2 Table 4, whose variability is that of the steadiest weight."""
-    found, data, place = outcome.privacy, outcome.setting.data, "IP2 Table 4"
-    rows = [row(place, data, "logistic", "δ", found.delta, "1/N²")]
-    if found.sensitivity_bound is not None:
+    privacy, data, place = outcome.privacy, outcome.setting.data, "IP2 Table 4"
+    rows = [row(place, data, "logistic", "δ", privacy.delta, "1/N²")]
+    if privacy.sensitivity_bound is not None:
         rows.append(
-            row(place, data, "logistic", "sensitivity bound", found.sensitivity_bound.value, bound_note(outcome))
+            row(place, data, "logistic", "sensitivity bound", privacy.sensitivity_bound.value, bound_note(outcome))
         )
     rows.append(
         row(
@@ -86,13 +86,13 @@ def by_weight_rows(outcome: GridOutcome) -> Iterator[Comparison]:
             data,
             "logistic",
             "empirical sensitivity",
-            found.sensitivity_all_pairs.value,
+            privacy.sensitivity_all_pairs.value,
             sensitivity_note(outcome),
         )
     )
     for setting, spread in (("steadiest weight", "min"), ("least steady weight", "max")):
-        rows.append(row(place, data, setting, "variability", getattr(found, f"variability_{spread}").value))
-        if found.sensitivity_bound is not None:
+        rows.append(row(place, data, setting, "variability", getattr(privacy, f"variability_{spread}").value))
+        if privacy.sensitivity_bound is not None:
             rows.append(row(place, data, setting, "ε of the bound", *epsilon(outcome, "bound", spread)))
         rows.append(row(place, data, setting, "ε of the empirical sensitivity", *epsilon(outcome, "all_pairs", spread)))
     return as_comparable(outcome, rows)
@@ -115,13 +115,13 @@ def utility_rows(outcome: GridOutcome) -> Iterator[Comparison]:
     data = outcome.setting.data
     any_of_them = next(iter(outcome.utilities.values()))
     yield from accuracy_rows("IP1 Table 4", data, "noiseless", any_of_them)
-    for (epsilon_aim, name, noise), found in outcome.utilities.items():
+    for (epsilon_aim, name, noise), utility in outcome.utilities.items():
         if noise != SHARED:
             continue
         place = "IP1 Table 4" if epsilon_aim == 1 else "IP1 Table 7"
         setting, own = f"ε={epsilon_aim:g}, {name}", outcome.utilities[epsilon_aim, name, OWN]
-        yield from noise_rows(place, data, setting, found, own)
-        if (share := found.share_of_gap_by_model) is not None:
+        yield from noise_rows(place, data, setting, utility, own)
+        if (share := utility.share_of_gap_by_model) is not None:
             whole = (
                 "" if own.share_of_gap is None else f"of the means, a vector each: {100 * own.share_of_gap.value:.3g}"
             )
@@ -132,22 +132,22 @@ def utility_rows(outcome: GridOutcome) -> Iterator[Comparison]:
             yield row(place, data, setting, "anisotropic gain", gain, note)
 
 
-def accuracy_rows(place: str, data: str, setting: str, found: AugmentedUtility) -> Iterator[Comparison]:
+def accuracy_rows(place: str, data: str, setting: str, utility: AugmentedUtility) -> Iterator[Comparison]:
     """Yield the accuracy without noise, and its deviation over models."""
-    yield row(place, data, setting, "accuracy", found.noiseless.mean(), f"{len(found.noiseless)} models")
-    yield row(place, data, setting, "accuracy, deviation", found.noiseless.std(), shown=False)
+    yield row(place, data, setting, "accuracy", utility.noiseless.mean(), f"{len(utility.noiseless)} models")
+    yield row(place, data, setting, "accuracy, deviation", utility.noiseless.std(), shown=False)
 
 
 def noise_rows(
-    place: str, data: str, setting: str, found: AugmentedUtility, own: AugmentedUtility
+    place: str, data: str, setting: str, utility: AugmentedUtility, own: AugmentedUtility
 ) -> Iterator[Comparison]:
     """Yield the accuracy with all noise, and what less of it wins: one noise vector for all, as in the papers' code."""
-    full = found.deterministic
+    full = utility.deterministic
     note = f"one noise vector for all (erratum 12); with a vector for each model {own.deterministic.mean():.3g}"
     note += "; the paper's count of epochs (erratum 7)" if setting.endswith("bound") else ""
     yield row(place, data, setting, "SGD_d accuracy", full.mean(), note)
     yield row(place, data, setting, "SGD_d accuracy, deviation", full.std(), shown=False)
-    yield row(place, data, setting, "SGD_r gain", found.gain.value, f"p = {found.p_value_gain:.1g}")
+    yield row(place, data, setting, "SGD_r gain", utility.gain.value, f"p = {utility.p_value_gain:.1g}")
 
 
 def variant_rows(outcomes: Iterable[GridOutcome]) -> Iterator[Comparison]:
@@ -155,10 +155,10 @@ def variant_rows(outcomes: Iterable[GridOutcome]) -> Iterator[Comparison]:
     place = "IP1 Table 5"
     for outcome in outcomes:
         data, setting = outcome.setting.data, outcome.setting.features or "pca"
-        found, own = (outcome.utilities[1.0, "empirical", noise] for noise in (SHARED, OWN))
+        shared, own = (outcome.utilities[1.0, "empirical", noise] for noise in (SHARED, OWN))
         yield row(place, data, setting, "models", outcome.size.models, shown=False)
-        yield from accuracy_rows(place, data, setting, found)
-        yield from noise_rows(place, data, setting, found, own)
+        yield from accuracy_rows(place, data, setting, shared)
+        yield from noise_rows(place, data, setting, shared, own)
         yield from privacy_rows(outcome, place, setting)
 
 
@@ -167,9 +167,9 @@ def convolutional_rows(outcome: GridOutcome) -> Iterator[Comparison]:
     note = f"the paper: ± .02; {len(outcome.accuracy)} models"
     yield row("IP1 D.3", outcome.setting.data, "cnn", "accuracy", outcome.accuracy.mean(), note)
     yield row("IP1 D.3", outcome.setting.data, "cnn", "parameters", outcome.privacy.parameters)
-    found, sharp = outcome.at_the_end("varied").seed, relative_deviation(outcome.privacy.parameters)
+    seed, sharp = outcome.at_the_end("varied").seed, relative_deviation(outcome.privacy.parameters)
     note = f"between Gaussian vectors of as many numbers: {sharp:.3g}; the paper draws both and calls them alike"
-    sharpness = found.standard_deviation / found.mean
+    sharpness = seed.standard_deviation / seed.mean
     yield row("IP1 D.3", outcome.setting.data, "cnn", "deviation of Δ_V over its mean", sharpness, note)
 
 
@@ -215,8 +215,8 @@ def attacked_network_rows() -> Iterator[Comparison]:
 def _settings(place: str, data: str, setting: str, values: Mapping[str, float], note: str = "") -> Iterator[Comparison]:
     """Yield one row for each value; the note stands where the papers have another number."""
     for quantity, value in values.items():
-        one = row(place, data, setting, quantity, value, note)
-        yield one if one.paper != one.ours else replace(one, note="")
+        comparison = row(place, data, setting, quantity, value, note)
+        yield comparison if comparison.paper != comparison.ours else replace(comparison, note="")
 
 
 def other_features(setting: Setting) -> str:
@@ -226,12 +226,12 @@ def other_features(setting: Setting) -> str:
 
 def as_in_the_code_rows(outcome: GridOutcome) -> Iterator[Comparison]:
     """Yield Δ̂* and σ as the authors' code has them: over pairs drawn at random, by the median of data sets."""
-    data, model, found = outcome.setting.data, outcome.setting.model, outcome.drawn_pairs
+    data, model, drawn = outcome.setting.data, outcome.setting.model, outcome.drawn_pairs
     published = PUBLISHED.get(("IP1 Table 3", data, model, "empirical sensitivity"))
-    note = f"{found.pairs} of {found.possible} pairs: a quarter as many as models (erratum 13); "
-    note += f"90 % of such draws: {found.lower:.3g} to {found.upper:.3g}"
+    note = f"{drawn.pairs} of {drawn.possible} pairs: a quarter as many as models (erratum 13); "
+    note += f"90 % of such draws: {drawn.lower:.3g} to {drawn.upper:.3g}"
     quantity = "empirical sensitivity, pairs drawn"
-    yield Comparison("IP1 Table 3", data, model, quantity, found.median, published, note)
+    yield Comparison("IP1 Table 3", data, model, quantity, drawn.median, published, note)
     published = PUBLISHED.get(("IP1 Table 3", data, model, "variability"))
     quantity, note = "variability, median of data sets", "as in IP1's code; the text says the smallest (erratum 13)"
     yield Comparison("IP1 Table 3", data, model, quantity, outcome.spread_median, published, note)
@@ -257,20 +257,20 @@ def variability_bound_rows(outcome: GridOutcome) -> Iterator[Comparison]:
 
 def steadiness_rows(outcome: GridOutcome) -> Iterator[Comparison]:
     """Yield whether steady weights are moved little by a record too (IP2 §7)."""
-    found, data, model = outcome.steadiness, outcome.setting.data, outcome.setting.model
+    steadiness, data, model = outcome.steadiness, outcome.setting.data, outcome.setting.model
     note = "of a weight's σ with its own Δ_S; the paper: steady weights do not have a small Δ_S"
-    yield row("IP2 §7", data, model, "rank correlation over weights", found.rank_correlation, note)
+    yield row("IP2 §7", data, model, "rank correlation over weights", steadiness.rank_correlation, note)
     note = "Δ_S of the steadiest weight over that of the most moved weight"
-    yield row("IP2 §7", data, model, "Δ_S of the steadiest weight, share", found.steadiest_share, note)
+    yield row("IP2 §7", data, model, "Δ_S of the steadiest weight, share", steadiness.steadiest_share, note)
 
 
 def symmetry_rows(outcome: GridOutcome) -> Iterator[Comparison]:
     """Yield what is left of the seed's effect when hidden units may change places and scale."""
-    found, data, model = outcome.symmetry, outcome.setting.data, outcome.setting.model
-    assert found is not None  # asked for only where there is one
-    for name, distances in found.seed.items():
-        spread, moved = found.variability[name], float(found.data[name].max())
-        exceeds = f"above Δ_S in {100 * found.seed_exceeds_data(name):.3g} % of the comparisons"
+    symmetry, data, model = outcome.symmetry, outcome.setting.data, outcome.setting.model
+    assert symmetry is not None  # asked for only where there is one
+    for name, distances in symmetry.seed.items():
+        spread, moved = symmetry.variability[name], float(symmetry.data[name].max())
+        exceeds = f"above Δ_S in {100 * symmetry.seed_exceeds_data(name):.3g} % of the comparisons"
         yield row(SYMMETRY, data, model, f"mean Δ_V, {name}", distances.mean(), exceeds)
         yield row(SYMMETRY, data, model, f"σ, {name}", spread, "of the base's models")
         note = f"exact; one row's largest Δ_S {moved:.3g}"
@@ -284,9 +284,9 @@ def seed_against_data_rows(outcome: GridOutcome) -> Iterator[Comparison]:
     clusters = f"{outcome.clusters.clusters} clusters; with one data set: {outcome.clusters.single_dataset_share:.3g}"
     yield row(place, data, model, "share of clusters with one seed", outcome.clusters.single_seed_share, clusters)
     for init in ("varied", "fixed"):
-        found = outcome.at_the_end(init)
-        note = f"mean Δ_V {found.seed.mean:.3g}, mean Δ_S {found.data_strict.mean:.3g}"
-        yield row(place, data, model, f"seed moves more than data, init {init}", found.seed_exceeds_data, note)
+        distances = outcome.at_the_end(init)
+        note = f"mean Δ_V {distances.seed.mean:.3g}, mean Δ_S {distances.data_strict.mean:.3g}"
+        yield row(place, data, model, f"seed moves more than data, init {init}", distances.seed_exceeds_data, note)
     if (bound := outcome.privacy.sensitivity_bound) is not None:
         largest, examples = outcome.at_the_end("varied").data_all_pairs.maximum, round(outcome.privacy.delta**-0.5)
         note = f"the paper: 3.2 to 6.5, with its own count of epochs; a true bound: {bound.value / largest:.3g}"
@@ -296,11 +296,11 @@ def seed_against_data_rows(outcome: GridOutcome) -> Iterator[Comparison]:
 
 def epsilon(outcome: GridOutcome, sensitivity: str, spread: str) -> tuple[float, str]:
     """Return the classical ε of the papers, and as a note the exact ones, also of strict pairs (errata 6 and 8)."""
-    found = outcome.privacy
-    note = f"exact: {found.epsilon(sensitivity, spread).value:.3g}"
+    privacy = outcome.privacy
+    note = f"exact: {privacy.epsilon(sensitivity, spread).value:.3g}"
     if sensitivity == "all_pairs":
-        note += f", strict: {found.epsilon('strict', spread).value:.3g}"
-    return found.epsilon(sensitivity, spread, "classical").value, note
+        note += f", strict: {privacy.epsilon('strict', spread).value:.3g}"
+    return privacy.epsilon(sensitivity, spread, "classical").value, note
 
 
 def bound_note(outcome: GridOutcome) -> str:
@@ -328,10 +328,10 @@ def accuracy_note(outcome: GridOutcome) -> str:
 
 def as_comparable(outcome: GridOutcome, rows: Iterable[Comparison]) -> Iterator[Comparison]:
     """Yield IP2's rows, those of CIFAR2 marked as not comparable."""
-    for one in rows:
-        yield one if outcome.setting.comparable_with_ip2 else replace(one, note=OTHER_FEATURES)
+    for row in rows:
+        yield row if outcome.setting.comparable_with_ip2 else replace(row, note=OTHER_FEATURES)
 
 
 def in_order(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Return the rows by their place in the papers, otherwise in the order given."""
-    return tuple(sorted(rows, key=lambda one: PLACES.index(one.place)))
+    return tuple(sorted(rows, key=lambda row: PLACES.index(row.place)))

@@ -26,17 +26,17 @@ def projection() -> Projection:
 
 def spread_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
     """Return the bound on Δ_S, the largest Δ_S and σ along training (IP1 Figures 4 and 8)."""
-    return _panels([_spread(one) for one in outcomes])
+    return _panels([_spread(outcome) for outcome in outcomes])
 
 
 def _spread(outcome: GridOutcome) -> Any:
     """Return one grid's sensitivities and spread along training."""
-    every = [(step, found) for (init, step), found in outcome.distances.items() if init == "varied"]
-    largest = [(step, found.data_all_pairs.maximum) for step, found in every]
+    every = [(step, distances) for (init, step), distances in outcome.distances.items() if init == "varied"]
+    largest = [(step, distances.data_all_pairs.maximum) for step, distances in every]
     rows: list[Row] = [{"step": step, "curve": "largest Δ_S", "value": value} for step, value in largest]
     rows += [{"step": step, "curve": "bound on Δ_S", "value": bound} for step, bound in outcome.bounds.items()]
     named = {"varied": "σ, varied init", "fixed": "σ, fixed init"}
-    rows += [{"step": step, "curve": named[init], "value": found} for (init, step), found in outcome.spread.items()]
+    rows += [{"step": step, "curve": named[init], "value": share} for (init, step), share in outcome.spread.items()]
     colours = {"largest Δ_S": GOLD, "bound on Δ_S": GREY, "σ, varied init": PURPLE, "σ, fixed init": LILAC}
     shown = [row for row in rows if row["value"] > 0]  # of a log scale
     return _chart(shown, _title(outcome)).mark_line().encode(
@@ -48,18 +48,18 @@ def _spread(outcome: GridOutcome) -> Any:
 
 def trajectories_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
     """Return two weights along training from one initial point, a curve a seed (IP2 Figure 1)."""
-    return _panels([_trajectories(one) for one in outcomes])
+    return _panels([_trajectories(outcome) for outcome in outcomes])
 
 
 def _trajectories(outcome: GridOutcome) -> Any:
     """Return one grid's curves."""
-    found = outcome.trajectories
+    trajectories = outcome.trajectories
     rows = [
         {"seed": str(seed), "step": int(step), "x": float(x), "y": float(y)}
-        for seed, values in zip(found.seeds, found.values, strict=True)
-        for step, (x, y) in zip(found.steps, values, strict=True)
+        for seed, values in zip(trajectories.seeds, trajectories.values, strict=True)
+        for step, (x, y) in zip(trajectories.steps, values, strict=True)
     ]
-    first, second = found.parameters
+    first, second = trajectories.parameters
     return _chart(rows, _title(outcome)).mark_line(point=True).encode(
         x=alt.X("x:Q", title=f"weight {first}", scale=alt.Scale(zero=False)),
         y=alt.Y("y:Q", title=f"weight {second}", scale=alt.Scale(zero=False)),
@@ -72,8 +72,8 @@ def map_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
     """Return maps of the models, by data set on the left and by seed on the right (IP2 Figures 4 and 9)."""
     drawn = []
     for outcome in outcomes:
-        found = weight_map(outcome.mapped, projection=projection())
-        drawn += [_map(found.coordinates, by, f"{_title(outcome)}, {found.projection}, by {by}") for by in BY]
+        mapped = weight_map(outcome.mapped, projection=projection())
+        drawn += [_map(mapped.coordinates, by, f"{_title(outcome)}, {mapped.projection}, by {by}") for by in BY]
     return _panels(drawn, columns=2)
 
 
@@ -82,10 +82,12 @@ BY = ("data set", "seed")
 
 def controls_chart(outcome: GridOutcome) -> alt.ConcatChart:
     """Return maps by seed of signs alone, shuffled, synthetic and early weights (IP2 Figure 9, App. D.1)."""
-    found = {name: weight_map(outcome.mapped, control=name, projection=projection()) for name in CONTROLS}
+    maps = {name: weight_map(outcome.mapped, control=name, projection=projection()) for name in CONTROLS}
     early = weight_map(outcome.mapped_early, projection=projection())
-    titled = {f"{name} weights": one for name, one in found.items()} | {"weights at the first checkpoint": early}
-    return _panels([_map(one.coordinates, "seed", f"{title}, {one.projection}") for title, one in titled.items()])
+    titled = {f"{name} weights": picture for name, picture in maps.items()} | {"weights at the first checkpoint": early}
+    return _panels(
+        [_map(picture.coordinates, "seed", f"{title}, {picture.projection}") for title, picture in titled.items()]
+    )
 
 
 def _map(coordinates: np.ndarray, by: str, title: str) -> Any:
@@ -102,7 +104,7 @@ def _map(coordinates: np.ndarray, by: str, title: str) -> Any:
 
 def pairwise_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
     """Return the ε of single pairs of data sets that differ in one row (IP1 Eq. 9): a distribution, not its worst."""
-    return _panels([_pairwise(one) for one in outcomes])
+    return _panels([_pairwise(outcome) for outcome in outcomes])
 
 
 def _pairwise(outcome: GridOutcome) -> Any:
@@ -116,15 +118,15 @@ def _pairwise(outcome: GridOutcome) -> Any:
 
 def symmetry_chart(outcomes: Sequence[GridOutcome]) -> alt.ConcatChart:
     """Return the distances between networks as trained, with units matched, and with units balanced too."""
-    return _panels([_symmetry(one) for one in outcomes])
+    return _panels([_symmetry(outcome) for outcome in outcomes])
 
 
 def _symmetry(outcome: GridOutcome) -> Any:
     """Return one grid's histograms."""
-    found = outcome.symmetry
-    assert found is not None  # drawn for networks alone
-    kinds = {f"seed: Δ_V, {name}": values for name, values in found.seed.items()}
-    as_trained = next(iter(found.data.values()))
+    symmetry = outcome.symmetry
+    assert symmetry is not None  # drawn for networks alone
+    kinds = {f"seed: Δ_V, {name}": values for name, values in symmetry.seed.items()}
+    as_trained = next(iter(symmetry.data.values()))
     rows = [row for name, values in (kinds | {DATA: as_trained}).items() for row in _histogram(name, values)]
     colours = dict(zip(kinds, (PURPLE, LILAC, GREY), strict=True)) | {DATA: GOLD}
     return _chart(rows, _title(outcome)).mark_line(interpolate="step-after").encode(

@@ -27,8 +27,8 @@ def main() -> None:
     usual = SWEEPS[asked.data, "paper"]
     sweep = replace(usual, epochs=asked.epochs or usual.epochs)
     run = Run("paper", asked.out, jobs=None, quiet=False)
-    for found in loss_rows(study_losses(sweep, sweep.load(), run, asked.runs, asked.people)):
-        print(f"{found.setting}: {found.quantity}: {found.ours:.4g}")
+    for row in loss_rows(study_losses(sweep, sweep.load(), run, asked.runs, asked.people)):
+        print(f"{row.setting}: {row.quantity}: {row.ours:.4g}")
 
 
 if __name__ == "__main__":

@@ -55,6 +55,6 @@ def logarithm(x: jax.Array) -> jax.Array:
 def _polynomial(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
     """Return a polynomial's value, by Horner's rule."""
     total = jnp.full_like(x, coefficients[0])
-    for one in coefficients[1:]:
-        total = total * x + one
+    for coefficient in coefficients[1:]:
+        total = total * x + coefficient
     return total

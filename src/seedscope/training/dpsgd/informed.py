@@ -59,7 +59,7 @@ def informed_releases(
         init: "varied" starts every release elsewhere, "fixed" all at one point.
     """
     require(private.noise_multiplier > 0, "without noise every candidate is told from every other: add noise.")
-    asked = Suspects(*(np.asarray(one) for one in suspects))
+    asked = Suspects(*(np.asarray(values) for values in suspects))
     asked = Suspects(asked.people.astype(np.int32), asked.rows.astype(np.float32), asked.labels.astype(np.float32))
     padded = np.concatenate([rows, np.zeros_like(rows[:1])]).astype(np.float32)  # what batches are filled up with
     classes = np.append(labels, 0).astype(np.float32)
@@ -72,10 +72,10 @@ def operations(
 ) -> float:
     """Return about how many floating-point operations a release about one person takes."""
     parameters = jax.eval_shape(network.init, jax.random.key(0))
-    one = jax.jit(network.apply).lower(parameters, jax.ShapeDtypeStruct((1, *shape), np.float32)).cost_analysis()
+    cost = jax.jit(network.apply).lower(parameters, jax.ShapeDtypeStruct((1, *shape), np.float32)).cost_analysis()
     rows = private.drawn_size(examples) + 2 * candidates
-    assert one is not None
-    return float(3 * one["flops"] * rows * private.steps)  # a backward pass takes about two forward ones
+    assert cost is not None
+    return float(3 * cost["flops"] * rows * private.steps)  # a backward pass takes about two forward ones
 
 
 def _one_release(
@@ -114,9 +114,9 @@ def _explained(
         others = batch_sum(job, dials, parameters, data, batch, later_parts[t], people, probe_keys(keys, t))
         inside = jnp.zeros(spare + 1, bool).at[batch[0]].set(True)[people]
         each = jax.vmap(explain, (0, None, 0, 0, 0, 0))
-        alone, draws = (jax.tree.map(lambda leaf: leaf[0], one) for one in (parameters, normals))
+        alone, draws = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (parameters, normals))
         own, gained = each(alone, draws, suspects.rows, suspects.labels, truth, inside)
-        total = jax.tree.map(lambda rest, one: rest + one[None], others.gradient, own)
+        total = jax.tree.map(lambda rest, extra: rest + extra[None], others.gradient, own)
         noisy = noisy_update(job, dials, total, batch, spare, people, normals)
         updates, carried = optimizer.update(noisy, carried, parameters)
         return jax.tree.map(jnp.add, parameters, updates), carried, ahead, logs + gained
@@ -135,10 +135,10 @@ def _step(
 
     The gradients' sum Σ w_k g_k is linear in w, so its transpose makes of what is seen the products ⟨y, g_k⟩.
     """
-    found = examples(job.network, parameters, rows, labels)
+    examined = examples(job.network, parameters, rows, labels)
     shorten = smooth_factors if job.private.clipping.smooth else flat_factors
-    factors = shorten(found.norms, scales.clipping_norm)
-    own, along = jax.vjp(found.weighted_sum, factors * (jnp.arange(len(labels)) == truth) * inside)
-    seen = jax.tree.map(lambda draw, one: scales.noise_scale * draw + one, normals, own)
-    products, squares = factors * along(seen)[0], (factors * found.norms) ** 2
+    factors = shorten(examined.norms, scales.clipping_norm)
+    own, along = jax.vjp(examined.weighted_sum, factors * (jnp.arange(len(labels)) == truth) * inside)
+    seen = jax.tree.map(lambda draw, pull: scales.noise_scale * draw + pull, normals, own)
+    products, squares = factors * along(seen)[0], (factors * examined.norms) ** 2
     return own, log_mixture((products - squares / 2) / scales.noise_scale**2, rate)

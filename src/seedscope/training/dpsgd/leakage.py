@@ -57,12 +57,12 @@ def smoothly_clipped_sum(
     directions: jax.Array,
 ) -> tuple[Any, jax.Array]:
     """Return Σ_b weight_b·g̃_b, and ‖(∂g̃_b/∂z_b) v_b‖² [example] for the directions v [example, ...]."""
-    found = reactions(network, parameters, rows, labels, directions)
-    norms = found.passed.norms
+    reacted = reactions(network, parameters, rows, labels, directions)
+    norms = reacted.passed.norms
     factors, slopes = jax.jvp(lambda n: smooth_factors(n, clipping_norm), (norms,), (jnp.ones_like(norms),))
-    bends = slopes * found.products / jnp.maximum(norms, jnp.finfo(norms.dtype).tiny)
-    reaction = factors**2 * found.squares + 2 * factors * bends * found.products + (bends * norms) ** 2
-    return found.passed.weighted_sum(weights * factors), jnp.maximum(reaction, 0.0)
+    bends = slopes * reacted.products / jnp.maximum(norms, jnp.finfo(norms.dtype).tiny)
+    reaction = factors**2 * reacted.squares + 2 * factors * bends * reacted.products + (bends * norms) ** 2
+    return reacted.passed.weighted_sum(weights * factors), jnp.maximum(reaction, 0.0)
 
 
 def reactions(
@@ -76,11 +76,11 @@ def reactions(
     def passes(rows: jax.Array) -> Passes:
         return layer_passes(network, parameters, rows, labels, shapes)
 
-    found, changes = jax.jvp(passes, (rows,), (directions,))
+    passed, changes = jax.jvp(passes, (rows,), (directions,))
     layers, _ = layers_of(parameters)
-    pairs = zip(layers, found.inputs, found.deltas, changes.inputs, changes.deltas, strict=True)
-    products, squares = (sum(parts) for parts in zip(*[_layer_change(*one) for one in pairs], strict=True))
-    return Reaction(from_passes(parameters, found), products, squares)
+    pairs = zip(layers, passed.inputs, passed.deltas, changes.inputs, changes.deltas, strict=True)
+    products, squares = (sum(parts) for parts in zip(*[_layer_change(*pair) for pair in pairs], strict=True))
+    return Reaction(from_passes(parameters, passed), products, squares)
 
 
 def _layer_change(

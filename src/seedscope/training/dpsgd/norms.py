@@ -35,8 +35,8 @@ class NormRecorder:
         """Return room for every recorded state, and a last slot: for what is not kept, in the end the final state."""
         if self.people is None:
             return {}
-        found = jax.eval_shape(self._observe, parameters)
-        return {name: jnp.zeros((self.slots + 1, *one.shape), one.dtype) for name, one in found.items()}
+        observed = jax.eval_shape(self._observe, parameters)
+        return {name: jnp.zeros((self.slots + 1, *array.shape), array.dtype) for name, array in observed.items()}
 
     def record(self, norms: Records, parameters: Parameters, t: jax.Array) -> Records:
         """Return the arrays with the norms at the state before step t, if it is one of those recorded."""
@@ -44,12 +44,13 @@ class NormRecorder:
             return norms
         every = self.job.norms_every
         if every == 1:
-            return {name: norms[name].at[t].set(one) for name, one in self._observe(parameters).items()}
+            return {name: norms[name].at[t].set(array) for name, array in self._observe(parameters).items()}
         observed = t % every == 0
-        nothing = {name: jnp.zeros(one.shape[1:], one.dtype) for name, one in norms.items()}
-        found = jax.lax.cond(observed, self._observe, lambda _: nothing, parameters)
+        nothing = {name: jnp.zeros(array.shape[1:], array.dtype) for name, array in norms.items()}
+        fresh = jax.lax.cond(observed, self._observe, lambda _: nothing, parameters)
         return {
-            name: norms[name].at[jnp.where(observed, t // every, self.slots)].set(one) for name, one in found.items()
+            name: norms[name].at[jnp.where(observed, t // every, self.slots)].set(array)
+            for name, array in fresh.items()
         }
 
     def finished(self, norms: Records, parameters: Parameters) -> Records:
@@ -69,11 +70,11 @@ class NormRecorder:
         def block(people: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             one_model = partial(gradient_norms, self.job.network, rows=people[0], labels=people[1])
             over: Callable[[Any], Any] = one_after_another if self.job.parts.one_by_one else jax.vmap
-            found: tuple[jax.Array, jax.Array] = over(over(one_model))(parameters)
-            return found
+            observed: tuple[jax.Array, jax.Array] = over(over(one_model))(parameters)
+            return observed
 
-        found = jax.lax.map(block, self.people)
-        norms, correct = (jnp.moveaxis(one, 0, 2).reshape(*one.shape[1:3], -1) for one in found)
+        blocks = jax.lax.map(block, self.people)
+        norms, correct = (jnp.moveaxis(block, 0, 2).reshape(*block.shape[1:3], -1) for block in blocks)
         return {"gradient_norms": norms, "correct": correct.astype(jnp.int8)}
 
 

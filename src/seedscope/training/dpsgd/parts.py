@@ -56,7 +56,7 @@ def row_bytes(network: Network, shape: tuple[int, ...], models: int) -> int:
     if outputs is None:
         held = sum(leaf.size for leaf in jax.tree.leaves(parameters))
         return 4 * (math.prod(shape) + models * held)
-    lifted = [_lifted_numbers(*one) for one in zip(layers_of(parameters)[0], outputs, strict=True)]
+    lifted = [_lifted_numbers(*layer) for layer in zip(layers_of(parameters)[0], outputs, strict=True)]
     held = sum(lifted[1:]) + sum(output.size for output in outputs)
     return 4 * (lifted[0] + models * held)
 

@@ -164,8 +164,8 @@ def layer_passes(
         logits, inputs = jax.vmap(one_example, (0, axes), (0, axes))(rows, offsets)
         return loss(logits, labels).sum(), (logits, inputs)
 
-    offsets = [jnp.zeros((*one.shape, len(rows)), one.dtype) for one in shapes]
-    offsets = [one if axis else jnp.moveaxis(one, -1, 0) for one, axis in zip(offsets, axes, strict=True)]
+    offsets = [jnp.zeros((*shape.shape, len(rows)), shape.dtype) for shape in shapes]
+    offsets = [offset if axis else jnp.moveaxis(offset, -1, 0) for offset, axis in zip(offsets, axes, strict=True)]
     deltas, (logits, inputs) = jax.grad(losses_of, has_aux=True)(offsets)
     return Passes(inputs, deltas, logits)
 
@@ -174,11 +174,11 @@ def from_passes(parameters: Parameters, passes: Passes, row_squares: jax.Array |
     """Return the per-example gradients that follow from the passes; row_squares: of the first layer's inputs."""
     layers, structure = layers_of(parameters)
     known = [row_squares, *[None] * (len(layers) - 1)]
-    parts = [layer_gradient(*one) for one in zip(layers, passes.inputs, passes.deltas, known, strict=True)]
+    parts = [layer_gradient(*layer) for layer in zip(layers, passes.inputs, passes.deltas, known, strict=True)]
     norms = jnp.sqrt(sum(part.squares for part in parts))
 
     def weighted(weights: jax.Array) -> Any:
-        return jax.tree.unflatten(structure, [one.sum(weights) for one in parts])
+        return jax.tree.unflatten(structure, [part.sum(weights) for part in parts])
 
     return Examples(norms, passes.logits, weighted)
 
@@ -239,10 +239,10 @@ def _call_recorded(
     remaining = iter(offsets)
     stands = [_StandIn(leaf, next(remaining), type(row), []) if isinstance(leaf, LAYERS) else leaf for leaf in leaves]
     logits = jax.tree.unflatten(structure, stands)(row)
-    calls = [one.calls for one in stands if isinstance(one, _StandIn)]
-    if any(len(one) != 1 for one in calls):
+    calls = [stand_in.calls for stand_in in stands if isinstance(stand_in, _StandIn)]
+    if any(len(of_layer) != 1 for of_layer in calls):
         raise _NotOneCallEachError
-    return logits, [one[0] for one in calls]
+    return logits, [call[0] for call in calls]
 
 
 def layers_of(tree: Any) -> tuple[list[Any], Any]:
@@ -349,7 +349,7 @@ def _scale_gradient(layer: ScaleAndShift, lifted: jax.Array, delta: jax.Array) -
 def _with(layer: AnyLayer, **values: jax.Array) -> AnyLayer:
     """Return the layer with other arrays."""
     names = list(values)
-    changed: AnyLayer = eqx.tree_at(lambda one: [getattr(one, name) for name in names], layer, list(values.values()))
+    changed: AnyLayer = eqx.tree_at(lambda same: [getattr(same, name) for name in names], layer, list(values.values()))
     return changed
 
 

@@ -75,7 +75,7 @@ def grouped(owners: np.ndarray, places: np.ndarray, rows: np.ndarray, labels: np
         members = np.flatnonzero(sizes == size)
         width = min(len(members), max(1, numbers >> int(size)))
         filled = np.resize(members, -(-len(members) // width) * width).reshape(-1, width)
-        at = np.stack([own[one] for one in filled.ravel()]).reshape(*filled.shape, size).astype(np.int32)
+        at = np.stack([own[person] for person in filled.ravel()]).reshape(*filled.shape, size).astype(np.int32)
         groups.append(Group(whose[filled].astype(np.int32), at, rows[at], labels[at]))
         order[members], before = before + np.arange(len(members)), before + filled.size
     return Persons(order, tuple(groups))
@@ -103,18 +103,18 @@ class PersonUnitLosses(LossRecorder):
         columns = Columns(columns_of(parameters), columns_of(normals), len(neighbours))
         drawn = drawn_rows(batch, self.spare_place).T
 
-        def block(one: tuple[Group, jax.Array]) -> jax.Array:
-            group, sums = one
+        def block(pair: tuple[Group, jax.Array]) -> jax.Array:
+            group, sums = pair
             lacking = group.owners[:, None] == neighbours
             inside = drawn[group.places][..., None] & ~lacking[:, None, None]  # [person, row, seed, model]
             present = jnp.moveaxis(inside.reshape(*group.places.shape, -1), 1, 0)
             return sums + self._step(group, columns, present, scales)
 
-        return tuple(jax.lax.map(block, one) for one in zip(self.persons.groups, losses, strict=True))
+        return tuple(jax.lax.map(block, pair) for pair in zip(self.persons.groups, losses, strict=True))
 
     def finished(self, losses: Any, parameters: Parameters) -> jax.Array:
         seeds, models = jax.tree.leaves(parameters)[0].shape[:2]
-        every = jnp.concatenate([one.reshape(-1, seeds, models) for one in losses])
+        every = jnp.concatenate([group.reshape(-1, seeds, models) for group in losses])
         return jnp.moveaxis(every[self.persons.order], 0, 2)
 
     def _step(self, group: Group, columns: Columns, inside: jax.Array, scales: Scales) -> jax.Array:
@@ -162,13 +162,13 @@ class PersonNetworkLosses(LossRecorder):
         drawn = drawn_rows(batch, self.spare_place)
 
         def of_seed(seed: tuple[Parameters, Parameters, jax.Array]) -> Any:
-            models, draws, here = seed
-            return over(lambda one: self._step(one[0], draws, here, one[1], scales))((models, neighbours))
+            models, draws, drawn = seed
+            return over(lambda pair: self._step(pair[0], draws, drawn, pair[1], scales))((models, neighbours))
 
         return jax.tree.map(jnp.add, losses, over(of_seed)((parameters, normals, drawn)))
 
     def finished(self, losses: Any, parameters: Parameters) -> jax.Array:
-        every = jnp.concatenate([one.reshape(*one.shape[:2], -1) for one in losses], axis=2)
+        every = jnp.concatenate([group.reshape(*group.shape[:2], -1) for group in losses], axis=2)
         return every[..., self.persons.order]
 
     def _step(
@@ -223,14 +223,14 @@ def subsets(rows: int) -> np.ndarray:
     >>> subsets(2).astype(int).tolist()
     [[0, 0], [1, 0], [0, 1], [1, 1]]
     """
-    found: np.ndarray = (np.arange(2**rows)[:, None] >> np.arange(rows)) % 2 == 1
-    return found
+    subsets: np.ndarray = (np.arange(2**rows)[:, None] >> np.arange(rows)) % 2 == 1
+    return subsets
 
 
 def chances(drawn: np.ndarray, rows: int, rate: float) -> np.ndarray:
     """Return the chance of each choice of this many drawn rows among the rows."""
-    found: np.ndarray = np.power(rate, drawn) * np.power(1 - rate, rows - drawn)
-    return found
+    chances: np.ndarray = np.power(rate, drawn) * np.power(1 - rate, rows - drawn)
+    return chances
 
 
 def log_mean_exp(exponents: jax.Array, weights: np.ndarray) -> jax.Array:
@@ -248,16 +248,16 @@ def log_mean_exp(exponents: jax.Array, weights: np.ndarray) -> jax.Array:
 
 def drawn_rows(batch: jax.Array, spare_place: int) -> jax.Array:
     """Return whether each row, the spare one last, is in each seed's batch [seed, row]."""
-    return jax.vmap(lambda one: jnp.zeros(spare_place + 1, bool).at[one].set(True))(batch)
+    return jax.vmap(lambda place: jnp.zeros(spare_place + 1, bool).at[place].set(True))(batch)
 
 
 def clipped_gradients(
     network: Network, smooth: bool, clipping_norm: Any, parameters: Parameters, rows: jax.Array, labels: jax.Array
 ) -> Parameters:
     """Return the clipped gradient of each row, leaves [row, ...]: the gradients' sum is linear in the rows' weights."""
-    found = examples(network, parameters, rows, labels)
-    factors = (smooth_factors if smooth else flat_factors)(found.norms, clipping_norm)
-    return jax.vmap(found.weighted_sum)(jnp.diag(factors))
+    examined = examples(network, parameters, rows, labels)
+    factors = (smooth_factors if smooth else flat_factors)(examined.norms, clipping_norm)
+    return jax.vmap(examined.weighted_sum)(jnp.diag(factors))
 
 
 def _along(gradients: Parameters, direction: Parameters) -> jax.Array:

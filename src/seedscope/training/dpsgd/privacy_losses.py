@@ -90,13 +90,13 @@ class NetworkLosses(LossRecorder):
         scales: Scales,
     ) -> jax.Array:  # fmt: skip
         over: Callable[..., Any] = in_turn if self.one_by_one else jax.vmap
-        drawn = jax.vmap(lambda one: jnp.zeros(self.spare_place + 1, bool).at[one].set(True)[self.places])(batch)
+        drawn = jax.vmap(lambda places: jnp.zeros(self.spare_place + 1, bool).at[places].set(True)[self.places])(batch)
         inside = drawn[:, None] & (self.places != neighbours[:, None])
 
         def of_seed(seed: tuple[Parameters, Parameters, jax.Array]) -> jax.Array:
             own, draws, present = seed
-            found: jax.Array = over(lambda one: self._step(one[0], draws, one[1], scales))((own, present))
-            return found
+            pulls: jax.Array = over(lambda pair: self._step(pair[0], draws, pair[1], scales))((own, present))
+            return pulls
 
         step: jax.Array = over(of_seed)((parameters, normals, inside))
         return losses + step
@@ -125,8 +125,8 @@ class NetworkLosses(LossRecorder):
     def _pulls(self, parameters: Parameters, normals: Parameters, instead: Any, clipping_norm: Any) -> Pulls:
         """Return everybody's pulls [person] at one model."""
         of_block = partial(network_pulls, self.network, self.smooth, clipping_norm, normals, parameters, instead)
-        found = jax.lax.map(of_block, self.blocks)
-        return Pulls(*jax.tree.map(lambda one: one.reshape(-1)[: len(self.places)], found))
+        pulls = jax.lax.map(of_block, self.blocks)
+        return Pulls(*jax.tree.map(lambda leaf: leaf.reshape(-1)[: len(self.places)], pulls))
 
 
 def network_pulls(
@@ -137,11 +137,11 @@ def network_pulls(
 
     The gradients' sum Σ w_i g_i is linear in w, so its transpose makes of a direction n the products ⟨n, g_i⟩.
     """
-    found = examples(network, parameters, *people)
-    factors = (smooth_factors if smooth else flat_factors)(found.norms, clipping_norm)
-    _, along = jax.vjp(found.weighted_sum, jnp.ones_like(found.norms))
+    examined = examples(network, parameters, *people)
+    factors = (smooth_factors if smooth else flat_factors)(examined.norms, clipping_norm)
+    _, along = jax.vjp(examined.weighted_sum, jnp.ones_like(examined.norms))
     shared = () if instead is None else factors * along(instead)[0]
-    return Pulls(factors * along(normals)[0], (factors * found.norms) ** 2, shared)
+    return Pulls(factors * along(normals)[0], (factors * examined.norms) ** 2, shared)
 
 
 def step_losses(products: jax.Array, squares: jax.Array, inside: jax.Array, rate: Any) -> jax.Array:

@@ -105,8 +105,8 @@ def batch_sum(
     if not job.parts.one_by_one:
         return sum_of_parts(job.parts, parts.max(), side_by_side, batch)
     shape = (batch.shape[0], neighbours.shape[0])
-    found = jax.lax.map(alone, tuple(jnp.indices(shape).reshape(2, -1)))
-    sums: Sums = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
+    by_model = jax.lax.map(alone, tuple(jnp.indices(shape).reshape(2, -1)))
+    sums: Sums = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), by_model)
     return sums
 
 

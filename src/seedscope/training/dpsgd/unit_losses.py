@@ -110,7 +110,7 @@ def sparse_rows(rows: np.ndarray) -> SparseRows | None:
     differences, columns = np.zeros((len(flat), entries), flat.dtype), np.zeros((len(flat), entries), np.int32)
     differences[people, places], columns[people, places] = flat[people, unusual] - usual[unusual], unusual
     squares = np.einsum("pf,pf->p", flat, flat) + flat.dtype.type(1)
-    shaped = [one.reshape(*rows.shape[:2], *one.shape[1:]) for one in (differences, columns, squares)]
+    shaped = [array.reshape(*rows.shape[:2], *array.shape[1:]) for array in (differences, columns, squares)]
     return SparseRows(np.tile(np.append(usual, flat.dtype.type(1)), (blocks, 1)), *shaped)  # type: ignore[arg-type]
 
 
@@ -137,8 +137,8 @@ class UnitLosses(LossRecorder):
         columns = Columns(columns_of(parameters), columns_of(normals), len(neighbours))
         inside = self._inside(batch, neighbours).reshape(losses.shape)
 
-        def block(one: tuple[Unit, jax.Array, jax.Array]) -> jax.Array:
-            people, present, sums = one
+        def block(unit: tuple[Unit, jax.Array, jax.Array]) -> jax.Array:
+            people, present, sums = unit
             return sums + self._step(people, columns, present, scales)
 
         added: jax.Array = jax.lax.map(block, (self.blocks, inside, losses))
