@@ -13,6 +13,7 @@
     work, memory, speed             what training one model costs
     cannot_record(name)             why something cannot be recorded while it trains, empty where it can
     cannot_lose_together(rows, …)   why the privacy loss of a person with several rows is not known, empty where it is
+    told_besides(rows)              what the attacker of that loss is told besides, so that it can be known
     noisy_sums, plain_steps, regression, noisy_minimum, noisy_objective   what it releases, for analyses about it
     weight_noise(conditions)        the public noise on each weight, by which whoever holds a model may abstain
     delta_follows_size              whether δ is taken from the number of rows, so that it would tell it
@@ -204,6 +205,10 @@ class Mechanism(Described, ABC):
     def cannot_lose_together(self, rows: int, classes: int) -> str:
         """Return why the losses of people with up to this many rows each are not known; empty where they are."""
         return f"privacy losses of {self.name} are about single rows, and people have up to {rows} here."
+
+    def told_besides(self, rows: int) -> str:
+        """Return what the attacker of the losses is told of people with up to this many rows; empty for nothing."""
+        return ""
 
     def trade_off(self, conditions: Conditions) -> TradeOff | None:
         """Return the curve that bounds every membership attack, of the guarantee's kind; None where none is proved."""

@@ -37,6 +37,7 @@ from seedscope.mechanisms.released import NoisySums
 from seedscope.mechanisms.steps import StepMechanism, require_batch
 from seedscope.training import (
     NOISE_STREAM,
+    SUBSET_ROWS,
     ChunkTrainer,
     Clipping,
     FlatClipping,
@@ -58,7 +59,6 @@ LARGEST_BATCH, FEWEST_STEPS, MOST_STEPS = 1024, 50, 500
 LOGIT, CLIP, STEP = 5.0, 0.35, 8.0  # how far noise may move a logit; C over R; the step size times R² at most
 SIZE_SHOWS = 100  # times steps × features above the rows squared: one row more or less then moves weights visibly
 NEARLY = 0.9  # of the longest step that contracts
-MOST_ROWS = 8  # of a person whose privacy losses are recorded: all 2^8 subsets are looked at in every step
 NORMS_SPEED = 1e10  # floating-point operations per second of one core with per-example gradients, from the benchmarks
 
 
@@ -430,9 +430,10 @@ class DPSGD(StepMechanism):
         return "" if self.rule == "sum" else "fisher_traces need rule='sum': the mean's divisor depends on the batch."
 
     def cannot_lose_together(self, rows: int, classes: int) -> str:
-        known = f"privacy losses of DP-SGD are known of people with at most {MOST_ROWS} rows"
-        drawn = "each row is in a batch by itself, and every subset of a person's rows counts"
-        return "" if rows <= MOST_ROWS else f"{known}, here are up to {rows}: {drawn}."
+        return ""
+
+    def told_besides(self, rows: int) -> str:
+        return "" if rows <= SUBSET_ROWS else f"which batches hold a person's rows beyond the first {SUBSET_ROWS}"
 
     def speed(self, load: Load) -> float:
         return NORMS_SPEED

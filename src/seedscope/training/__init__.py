@@ -17,7 +17,14 @@ from seedscope.training.convex import (
 from seedscope.training.job import Arrays, ChunkTrainer, FiledJob, Job
 from seedscope.training.noise_laws import Noise, NoiseLaw
 from seedscope.training.publishing import published_minimiser
-from seedscope.training.sampling import Poisson, Sampling, Shuffled, WithoutReplacement, poisson_capacity
+from seedscope.training.sampling import (
+    SUBSET_ROWS,
+    Poisson,
+    Sampling,
+    Shuffled,
+    WithoutReplacement,
+    poisson_capacity,
+)
 from seedscope.training.schedules import (
     Cosine,
     Drops,
@@ -43,6 +50,7 @@ from seedscope.training.trainers import train_chunk
 
 __all__ = [
     "NOISE_STREAM",
+    "SUBSET_ROWS",
     "Arrays",
     "Blur",
     "ChunkTrainer",

@@ -12,6 +12,7 @@ import numpy as np
 from seedscope.core import Described
 from seedscope.training.streams import poisson_batches, shuffled_batches, subset_batches
 
+SUBSET_ROWS = 8  # of a person, whose every subset is looked at in every step for their privacy loss
 OVERFLOW = 1e-12  # the chance that more Poisson draws come than room was made for; then there is an error
 
 

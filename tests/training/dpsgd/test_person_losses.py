@@ -20,7 +20,7 @@ from seedscope.commands.audit import _losses_of
 from seedscope.datasets import Dataset
 from seedscope.models import logistic, network_of
 from seedscope.planning import make_plan
-from seedscope.training import FlatClipping, SmoothClipping
+from seedscope.training import SUBSET_ROWS, FlatClipping, SmoothClipping
 from seedscope.training.dpsgd.noise import Noise, noise_keys, normals_like
 from seedscope.training.dpsgd.person_losses import Pulls, StandIn, person_losses
 from seedscope.training.gradient import log_loss
@@ -65,6 +65,38 @@ def test_a_steps_loss_is_the_mixture_over_subsets_written_out(size: int, rate: f
         replaced = own - log_mixture(y, np.tile(h, (size, 1)), rate, 1.0)
         found = float(person_losses(pulls, jnp.asarray(inside), rate, other))
         assert found == pytest.approx(replaced, abs=1e-4, rel=1e-5)
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.01])
+def test_of_many_rows_the_first_are_a_mixture_and_the_others_are_told(rate: float) -> None:
+    draw = np.random.default_rng(11)
+    g, h = draw.normal(size=(11, 5)), draw.normal(size=5)
+    for inside in (draw.random(11) < 0.5, np.zeros(11, bool), np.ones(11, bool)):
+        noise, told = draw.normal(size=5), inside & (np.arange(11) >= SUBSET_ROWS)
+        y, moved = noise + inside @ g, told @ g
+        pulls = Pulls(jnp.asarray(g @ noise, jnp.float32), jnp.asarray(g @ g.T, jnp.float32))
+        own = log_mixture(y - moved, g[:SUBSET_ROWS], rate, 1.0) + y @ moved - moved @ moved / 2
+        assert float(person_losses(pulls, jnp.asarray(inside), rate)) == pytest.approx(own, abs=1e-4, rel=1e-5)
+        other = StandIn(jnp.float32(h @ noise), jnp.float32(h @ h), jnp.asarray(g @ h, jnp.float32))
+        shift = told.sum() * h
+        theirs = log_mixture(y - shift, np.tile(h, (SUBSET_ROWS, 1)), rate, 1.0) + y @ shift - shift @ shift / 2
+        replaced = float(person_losses(pulls, jnp.asarray(inside), rate, other))
+        assert replaced == pytest.approx(own - theirs, abs=1e-4, rel=1e-5)
+
+
+def test_whoever_is_told_of_some_rows_gains_no_less() -> None:
+    draw = np.random.default_rng(5)
+    g, rate, steps = draw.normal(size=(10, 3)) / 3, 0.2, 4000
+    inside, noise = draw.random((steps, 10)) < rate, draw.normal(size=(steps, 3))
+    y = noise + inside @ g
+    pulls = Pulls(jnp.asarray((noise @ g.T).T), jnp.asarray(np.repeat((g @ g.T)[..., None], steps, axis=-1)))
+    told = np.asarray(person_losses(pulls, jnp.asarray(inside.T), rate))
+    subsets = np.array(list(product([False, True], repeat=10)))
+    sums, chances = subsets @ g, rate ** subsets.sum(1) * (1 - rate) ** (10 - subsets.sum(1))
+    untold = logsumexp(y @ sums.T - (sums**2).sum(1) / 2, axis=1, b=chances)
+    gains = [-np.expm1(-np.maximum(losses, 0)) for losses in (told, untold)]
+    assert np.mean(gains[0]) > np.mean(gains[1])
+    assert abs(np.exp(-told).mean() - 1) < 5 * np.exp(-told).std() / np.sqrt(steps)  # E e^−L = 1
 
 
 def test_whoever_is_in_every_batch_has_the_loss_of_all_rows_together() -> None:
@@ -180,18 +212,24 @@ def test_forgotten_noise_rings_the_alarm(monkeypatch: pytest.MonkeyPatch) -> Non
         jax.clear_caches()
 
 
-def test_too_many_rows_of_a_person_are_refused_by_name() -> None:
+def test_people_of_many_rows_are_held_against_an_attacker_who_is_told_of_some() -> None:
     data = of_persons(np.repeat(np.arange(4), [9, 10, 10, 11]))
-    with pytest.raises(SeedscopeError, match="at most 8 rows, here are up to 11"):
-        train(data, DPSGD(**SETUP), grid=Grid(seeds=2), records=RECORDS, jobs=1)
+    ensemble = train(data, DPSGD(**SETUP), grid=Grid(200), records=RECORDS, scaling=given_scaling(data), jobs=1)
+    exposed, few = privacy_loss.everybody(ensemble), audited(20)
+    assert isinstance(exposed, SampledLoss)
+    assert "told which batches hold a person's rows beyond the first 8" in exposed.attacker
+    assert "told" not in few.attacker
+    assert exposed.alarms == ()
+    assert exposed.self_test.holds
+    assert exposed.advantage.min() > np.median(few.advantage)
 
 
 def test_the_audit_command_asks_for_the_losses_of_persons_where_they_are_known() -> None:
     many = of_persons(np.repeat(np.arange(4), [9, 10, 10, 11]))
     assert _losses_of(of_persons(), DPSGD(**SETUP)) == "train"
-    assert _losses_of(many, DPSGD(**SETUP)) is None
+    assert _losses_of(many, DPSGD(**SETUP)) == "train"
     assert _losses_of(many, ss.ObjectivePerturbation(1.0)) == "train"
-    assert _losses_of(of_persons(classes=3), ss.ObjectivePerturbation(1.0)) is None
+    assert _losses_of(of_persons(classes=3), ss.ObjectivePerturbation(1.0)) == "train"
 
 
 def test_how_many_rows_are_allowed_does_not_matter_but_how_many_there_are() -> None:

@@ -45,15 +45,16 @@ def everybody(ensemble: Ensemble, *, data: Dataset | None = None, confidence: fl
     losses = varied_init(dataset["privacy_losses"]).sel(neighbour=BASE).values
     guarantee, sums = ensemble.guarantee, ensemble.mechanism.noisy_sums(ensemble.description.data.examples)
     pure = guarantee.epsilon is not None and guarantee.delta == 0
+    told = ensemble.mechanism.told_besides(ensemble.description.preprocessing.rows_per_person)
     return from_losses(
         losses,
         confidence,
         people=dataset["loser_person"].values,
-        curve=claimed_curve(ensemble),
+        curve=None if told else claimed_curve(ensemble),  # which is about attackers who are not told
         largest_loss=float(guarantee.epsilon) if pure and guarantee.epsilon is not None else None,
         relation=ensemble.relation,
         kind="estimate" if _learned(ensemble) or _assumed(ensemble) else "statistical",
-        attacker=_attacker(ensemble, "model" if sums is None else "steps"),
+        attacker=_attacker(ensemble, "model" if sums is None else "steps", told),
         anytime=ensemble.latest is not None,
     )
 
@@ -141,11 +142,12 @@ def _exact(ensemble: Ensemble, data: Dataset | None) -> PrivacyLoss:
     return replace(exact, kind="estimate" if _learned(ensemble) else "proved")
 
 
-def _attacker(ensemble: Ensemble, which: str) -> str:
+def _attacker(ensemble: Ensemble, which: str, told: str = "") -> str:
     """Return who the attacker is, in words, with the conditions that a learned scaling and doubts put on it."""
+    besides = f", and is told {told}" if told else ""
     given = "; the preprocessing, learned from the same rows, is taken as known" if _learned(ensemble) else ""
     assumed = _assumed(ensemble)
-    return ATTACKERS[which] + given + (f"; an estimate for {' and '.join(assumed)}" if assumed else "")
+    return ATTACKERS[which] + besides + given + (f"; an estimate for {' and '.join(assumed)}" if assumed else "")
 
 
 def _assumed(ensemble: Ensemble) -> list[str]:

@@ -5,7 +5,11 @@ knows, at a step, `y = ξ + g_A`: the noise, and the clipped gradients of those 
 is a mixture over all subsets S of their rows, g_S the sum of their gradients; without them it is N(0, σ²), so the step
 adds `ln Σ_S q^|S| (1−q)^(k−|S|) exp((⟨y, g_S⟩ − ‖g_S‖²/2)/σ²)`. With another in their place each row is that one's: m
 of them pull by m·h, m binomial, and the same of these is taken off. All of it follows from ⟨ξ, g_i⟩ and the Gram matrix
-⟨g_i, g_j⟩. There are 2^k subsets, so people of equally many rows are worked on together, and DPSGD has a limit for k.
+⟨g_i, g_j⟩. There are 2^k subsets, so people of equally many rows are worked on together.
+
+Beyond `SUBSET_ROWS` rows of a person the attacker is told which of the others were drawn, T: the law of y is then moved
+by g_T and a mixture over subsets of the first rows alone. Whoever is not told can do no better (data processing), and
+`E e^−L = 1` as before: without the person T is drawn by the same chances.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from seedscope.models import Network, Parameters
 from seedscope.training.dpsgd.per_example import clipped_sum, examples, flat_factors, smooth_factors
 from seedscope.training.dpsgd.privacy_losses import LARGE, LossRecorder, Scales, Spare, dot, in_turn
 from seedscope.training.dpsgd.unit_losses import Columns, columns_of, unit_of, unit_pulls, with_ones
+from seedscope.training.sampling import SUBSET_ROWS
 
 
 class Group(NamedTuple):
@@ -63,7 +68,7 @@ def grouped(owners: np.ndarray, places: np.ndarray, rows: np.ndarray, labels: np
         owners: whose each of the training rows is, which the spare example may follow.
         places: one row of each person.
         rows, labels: the training rows.
-        numbers: persons times subsets of their rows that are worked on together.
+        numbers: persons times subsets of their first rows that are worked on together.
     """
     whose, everybody = owners[places], np.argsort(owners, kind="stable")
     starts = np.searchsorted(owners[everybody], whose)
@@ -73,7 +78,7 @@ def grouped(owners: np.ndarray, places: np.ndarray, rows: np.ndarray, labels: np
     order, groups, before = np.empty(len(places), np.int32), [], 0
     for size in np.unique(sizes):
         members = np.flatnonzero(sizes == size)
-        width = min(len(members), max(1, numbers >> int(size)))
+        width = min(len(members), max(1, numbers >> min(int(size), SUBSET_ROWS)))
         filled = np.resize(members, -(-len(members) // width) * width).reshape(-1, width)
         at = np.stack([own[person] for person in filled.ravel()]).reshape(*filled.shape, size).astype(np.int32)
         groups.append(Group(whose[filled].astype(np.int32), at, rows[at], labels[at]))
@@ -200,10 +205,13 @@ class PersonNetworkLosses(LossRecorder):
 
 def person_losses(pulls: Pulls, inside: jax.Array, rate: float, other: StandIn | None = None) -> jax.Array:
     """Return a step's losses [...] of people whose rows were drawn or not, inside [row, ...]."""
-    rows = len(inside)
+    rows = min(len(inside), SUBSET_ROWS)
     there = inside.astype(pulls.gram.dtype)
     along = pulls.products + jnp.einsum("ij...,j...->i...", pulls.gram, there)  # ⟨y, g_i⟩
-    exponents = jnp.zeros((1, *along.shape[1:]), along.dtype)
+    told = there.at[:rows].set(0)
+    moved = jnp.einsum("ij...,j...->i...", pulls.gram, told)  # ⟨g_T, g_i⟩
+    exponents = jnp.einsum("i...,i...->...", along - moved / 2, told)[None]  # ⟨y, g_T⟩ − ‖g_T‖²/2
+    along -= moved
     for i in range(rows):  # every subset so far, then the same with row i
         crossed = jnp.einsum("si,i...->s...", subsets(i).astype(along.dtype), pulls.gram[:i, i])
         exponents = jnp.concatenate([exponents, exponents + (along[i] - pulls.gram[i, i] / 2) - crossed])
@@ -212,7 +220,7 @@ def person_losses(pulls: Pulls, inside: jax.Array, rate: float, other: StandIn |
         return own
     pull = other.product + jnp.einsum("i...,i...->...", other.shared, there)  # ⟨y, h⟩
     drawn = np.arange(rows + 1)
-    many = jnp.asarray(drawn.reshape(-1, *[1] * pull.ndim), along.dtype)
+    many = jnp.asarray(drawn.reshape(-1, *[1] * pull.ndim), along.dtype) + told.sum(0)
     weights = chances(drawn, rows, rate) * [math.comb(rows, m) for m in drawn]
     return own - log_mean_exp(many * pull - many**2 / 2 * other.square, weights)
 
