@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import seedscope as ss
-from seedscope.core import NETWORKS, SeedscopeError
+from seedscope.core import NETWORKS
 from seedscope.models import Model
 from tests.helpers.command_line import run
 
@@ -24,9 +24,7 @@ def no_jax(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_audit_of_private_regression_never_loads_jax(tmp_path: Path) -> None:
     code = f"import sys; sys.argv = ['seedscope', 'audit', *{FEW}]\nfrom seedscope.commands.cli import main\n"
-    code += (
-        f"try: main()\nexcept SystemExit as done: print(done.code, [one for one in {NETWORKS} if one in sys.modules])"
-    )
+    code += f"try: main()\nexcept SystemExit as done: print(done.code, [package for package in {NETWORKS} if package in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
 
@@ -49,23 +47,26 @@ def test_gradient_steps_without_jax_are_one_sentence(command: str, what: str, no
 def test_a_comparison_without_jax_leaves_dpsgd_out_and_says_so(no_jax: None) -> None:
     data = ss.load("breast-cancer")
     compared = ss.compare(data, mechanisms=["gaussian-objective", "dpsgd"], models=8, jobs=1)
-    assert [one.name for one in compared.contenders] == ["no privacy", "gaussian-objective"]
+    assert [contender.name for contender in compared.contenders] == ["no privacy", "gaussian-objective"]
     assert "seedscope[networks]" in compared.left_out["dpsgd"]
 
 
-def test_a_network_that_needs_jax_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "seedscope.models.convolutional", raising=False)
-    monkeypatch.setitem(sys.modules, "equinox", None)
-    with pytest.raises(SeedscopeError, match=r"lenet5 needs JAX, which is not installed: pip install 'seedscope\[net"):
-        ss.lenet5()
+def said_without(package: str, code: str, folder: Path) -> str:
+    """Return what a process of its own says of its mistake where a package cannot be imported."""
+    hidden = f"import sys; sys.modules[{package!r}] = None\n"
+    done = subprocess.run([sys.executable, "-c", hidden + code], capture_output=True, text=True, cwd=folder)
+    assert done.returncode != 0
+    return done.stderr.splitlines()[-1]
 
 
-def test_a_study_that_needs_jax_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "seedscope.reproduce.per_instance", raising=False)
-    monkeypatch.setitem(sys.modules, "jax", None)
-    done = run("reproduce", "per-instance")
-    assert done.returncode == 2
-    assert "needs JAX, which is not installed" in done.stderr
+def test_a_network_that_needs_jax_is_one_sentence(tmp_path: Path) -> None:
+    said = said_without("equinox", "import seedscope as ss; ss.lenet5()", tmp_path)
+    assert said.endswith("lenet5 needs JAX, which is not installed: pip install 'seedscope[networks]'.")
+
+
+def test_a_study_that_needs_jax_is_one_sentence(tmp_path: Path) -> None:
+    command = "sys.argv = ['seedscope', 'reproduce', 'per-instance']; from seedscope.commands.cli import main; main()"
+    assert "needs JAX, which is not installed" in said_without("jax", command, tmp_path)
 
 
 @pytest.mark.parametrize("classes", [2, 5])
