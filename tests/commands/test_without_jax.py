@@ -24,7 +24,8 @@ def no_jax(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_audit_of_private_regression_never_loads_jax(tmp_path: Path) -> None:
     code = f"import sys; sys.argv = ['seedscope', 'audit', *{FEW}]\nfrom seedscope.commands.cli import main\n"
-    code += f"try: main()\nexcept SystemExit as done: print(done.code, [package for package in {NETWORKS} if package in sys.modules])"
+    loaded = f"[package for package in {NETWORKS} if package in sys.modules]"
+    code += f"try: main()\nexcept SystemExit as done: print(done.code, {loaded})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
 
