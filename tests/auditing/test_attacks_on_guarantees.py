@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import seedscope as ss
+from seedscope.accounting import dpsgd_epsilon
 from seedscope.analyses.membership import likelihood_ratio_tests
 from seedscope.auditing.audit import audit
 from seedscope.auditing.levels import paired_losses
@@ -321,6 +322,11 @@ class TestRowsOfOnePerson:
             make_plan(data, chosen.mechanism)
 
 
+STEPS: dict[str, Any] = {"steps": 20, "batch_size": 20, "noise_multiplier": 8.0, "delta": 1e-6}
+SPENT = [dpsgd_epsilon(8.0, 20 / rows, 20, 1e-6) for rows in (99, 102)]
+BUDGET = ss.DPSGD(**STEPS, personal_budget=float(np.mean(SPENT).round(2)))  # as people ask for it
+
+
 class TestPublicReport:
     def report(self, rows: int, category: str = "", broken: bool = False, mechanism: Any = None) -> dict[str, Any]:
         """Return the public report of a table but for its time."""
@@ -364,8 +370,9 @@ class TestPublicReport:
     @pytest.mark.parametrize(
         "mechanism",
         [
-            ss.DPSGD(steps=20, batch_size=20, noise_multiplier=8.0, delta=1e-6),
+            ss.DPSGD(**STEPS),
             ss.OutputPerturbation(noise_scale=0.05, delta=1e-6),
+            pytest.param(BUDGET, id="a budget that some numbers of rows use up and others do not"),
         ],
     )
     def test_an_epsilon_that_follows_the_number_of_rows_is_not_told(self, mechanism: Any) -> None:

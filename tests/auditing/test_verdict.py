@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -190,9 +191,19 @@ def test_declared_levels_give_nobody_away() -> None:
     assert alike is None or float(alike) < 1
 
 
-def test_a_declared_number_that_is_none_is_one_sentence() -> None:
-    with pytest.raises(ss.SeedscopeError, match="people, which the policy declares, must be a number, got 'many'"):
-        _ = audit(Situation().ensemble(), policy=Policy("p", (), {"people": "many"})).verdict
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("people", "many", "must be a number, got 'many'"),
+        ("people", math.nan, "must be a number of at least 0, got nan"),
+        ("people", True, "must be a number of at least 0, got True"),
+        ("people", 59, "must be at least the 60 who were attacked, got 59"),
+        ("accuracy_without_privacy", -3, "must be a number of at least 0, got -3"),
+    ],
+)
+def test_a_declared_number_that_is_none_is_one_sentence(name: str, value: Any, rule: str) -> None:
+    with pytest.raises(ss.SeedscopeError, match=f"{name}, which the policy declares, {rule}"):
+        _ = audit(Situation().ensemble(), policy=Policy("p", (), {name: value})).verdict
 
 
 def test_rows_that_are_there_twice_are_counted_unless_it_is_known_whose_they_are() -> None:

@@ -162,9 +162,9 @@ def test_private_values_are_the_slow_means_and_modes_with_little_noise(tmp_path:
 def test_no_row_moves_the_private_sums_further_than_their_sensitivity(seed: int) -> None:
     draw = np.random.default_rng(seed)
     rule = PrivateValues(((1, 2, 3), (4,)), (0.0,) * 5, (7.0, 1.0, 1.0, 1.0, 1.0))
-    rows = np.column_stack(
-        [draw.choice([-50, 0, 3, 7, 90], 6), np.eye(3)[draw.integers(0, 3, 6)], draw.integers(0, 2, 6)]
-    )
+    levels = np.eye(3)[draw.integers(0, 3, 6)]
+    levels[draw.random(6) < 0.2] = 1.0  # a caller's rows need not have one level each
+    rows = np.column_stack([draw.choice([-50, 0, 3, 7, 90], 6), levels, draw.integers(0, 2, 6)])
     rows[draw.random(rows.shape[0]) < 0.4, 1:4] = np.nan
     rows[draw.random(rows.shape[0]) < 0.4, 0] = np.nan
     rows[draw.random(rows.shape[0]) < 0.4, 4] = np.nan

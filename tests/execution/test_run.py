@@ -300,6 +300,11 @@ def test_a_worker_ends_soon_after_the_process_that_started_it_was_killed() -> No
     assert not Path(f"/proc/{left}/cmdline").exists() or Path(f"/proc/{left}/cmdline").read_bytes() == b""
 
 
+def test_a_worker_whose_parent_was_gone_before_it_could_ask_ends_too() -> None:
+    worker = "import time; from seedscope.execution.worker import prepare_worker; prepare_worker(0); time.sleep(60)"
+    assert subprocess.run([sys.executable, "-c", worker], timeout=50, check=False).returncode == 1
+
+
 NURSERY = """
 import os, random, signal, sys, time
 path, tests, mechanism, seconds, kills = sys.argv[1:]

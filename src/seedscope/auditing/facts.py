@@ -12,7 +12,7 @@ from seedscope.analyses.per_instance import epsilon_advantage
 from seedscope.auditing.groups import group_accuracy
 from seedscope.auditing.levels import ARBITRARY, Level
 from seedscope.auditing.records import person_places
-from seedscope.core import Kind, Number, SeedscopeError
+from seedscope.core import Kind, Number, SeedscopeError, require
 from seedscope.datasets import Dataset
 from seedscope.mechanisms import Guarantee
 from seedscope.numerics import mean_interval
@@ -169,6 +169,8 @@ def unseen(level: Level, declared: float | None = None) -> Number | None:
     by_proof = proof is not None and proof.kind == "proved" and bound.upper is not None and proof.value <= bound.upper
     count, drawn = (len(level.audited), level.drawn) if loss is None else (len(loss.people), 0)
     if level.attacked_elsewhere and not by_proof:
+        fewer = f"people, which the policy declares, must be at least the {count:,} who were attacked"
+        require(not declared or declared >= count, f"{fewer}, got {declared or 0:g}.", "policy")
         note = f"{count:,} people attacked, of {declared:,.0f} declared" if declared else ""
         share = max(0.0, 1 - count / declared) if declared else 0.0
         return Number(share, "estimate", 0.0, share, note=note) if declared else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from seedscope.auditing.policy import STATUS_WORDS, Check, Policy, read_policy
 from seedscope.auditing.quantities import QUANTITIES
 from seedscope.auditing.verdict import MEASURED, Case, KeyNumber, Outcome, Verdict, judge
 from seedscope.auditing.words import guarantee_meaning
-from seedscope.core import RELATION_WORDS, Number, SeedscopeError, number_or_none
+from seedscope.core import RELATION_WORDS, Number, SeedscopeError, number_or_none, require
 from seedscope.datasets import Dataset
 from seedscope.mechanisms import NOT_COVERED, only_if
 from seedscope.planning import Preprocessing
@@ -41,9 +42,12 @@ def _declared(policy: Policy, name: str) -> float | None:
     """Return a number that the policy's owner declares; None where nothing is said."""
     said = policy.declared.get(name)
     try:
-        return None if said is None else float(said)
+        number = None if said is None else float(said)
     except ValueError:
         raise SeedscopeError(f"{name}, which the policy declares, must be a number, got {said!r}.", "policy") from None
+    plain = number is None or (math.isfinite(number) and number >= 0 and not isinstance(said, bool))
+    require(plain, f"{name}, which the policy declares, must be a number of at least 0, got {said!r}.", "policy")
+    return number
 
 
 def judge_report(report: Mapping[str, Any], policy: Policy | None = None) -> Verdict:

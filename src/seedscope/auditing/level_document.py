@@ -168,7 +168,8 @@ def public_level(level: Level) -> dict[str, Any]:
     epsilon, delta = level.guarantee.epsilon, 0.0 if untold else rounded_up(level.guarantee.delta, digits=0)
     number = None if epsilon is None or untold else replace(epsilon, value=rounded_up(epsilon.value, digits=3))
     reason = untold or level.guarantee.reason.replace(SIZE_SEEN, "")  # whether it shows depends on how many there are
-    shown = replace(level.guarantee, epsilon=number, delta=delta, reason=reason)
+    unit = "row" if number is None else level.guarantee.unit
+    shown = replace(level.guarantee, epsilon=number, delta=delta, reason=reason, unit=unit)
     value = None if number is None else number.value
     label = level.ensemble.mechanism.name if value is None else f"ε = {value:g}"
     words = {
@@ -202,6 +203,10 @@ def _untold(level: Level) -> str:
 def _epsilon_tells_size(level: Level) -> bool:
     """Whether ε was worked out from noise and the number of rows: one that was asked for is a round number."""
     epsilon = level.guarantee.epsilon
-    if epsilon is None or not level.ensemble.mechanism.epsilon_follows_size:
+    if not level.ensemble.mechanism.epsilon_follows_size:
         return False
+    if level.ensemble.mechanism.limits_people:  # whether a budget or the steps decide hangs on the size
+        return True
+    if epsilon is None:  # of a person with several rows there is one or none, as the size will have it
+        return level.guarantee.delta == 0 and level.ensemble.description.conditions.rows_per_person > 1
     return rounded_up(epsilon.value, digits=3) > epsilon.value * (1 + CALIBRATED)

@@ -8,6 +8,7 @@ parse_condition(text) a rule from text like "advantage>0.1", which must not hold
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ Status = Literal["passed", "look", "open", "failed"]
 STATUS_WORDS: dict[Status, str] = {"passed": "kept", "look": "look first", "open": "not shown", "failed": "broken"}
 By = Literal["bound", "value"]
 DEFAULT = "default"
+LEAST_CONFIDENCE = 0.95  # of an interval by which a rule is shown to be kept
 CONDITION = re.compile(r"\s*([a-z_]+)\s*(<=|>=|<|>)\s*([-+0-9.eE]+)\s*(%?)\s*")
 KEYS = {"at_most": float, "at_least": float, "look": float, "by": str, "needed": bool, "source": str}
 TYPES = {float: "a number", str: "a text", bool: "true or false"}
@@ -51,6 +53,8 @@ class Rule:
             raise unknown_name("quantity", self.quantity, QUANTITIES)
         one_side = (self.at_most is None) != (self.at_least is None)
         require(one_side, f"a rule on {self.quantity} needs either at_most or at_least.")
+        finite = all(end is None or math.isfinite(end) for end in (self.at_most, self.at_least, self.look))
+        require(finite, f"limits of {self.quantity} must be finite numbers.")
         require(self.by in ("bound", "value"), f"'by' of {self.quantity} must be 'bound' or 'value', got {self.by!r}.")
 
     @property
@@ -80,7 +84,7 @@ class Rule:
         worse, better = self._ends(number)
         if self._beyond(better):
             status = "failed"
-        elif self._beyond(worse):
+        elif self._beyond(worse) or math.isnan(worse) or self._unsure(number):
             status = "open"
         else:
             status = "look" if self.look is not None and self._beyond(number.value, self.look) else "passed"
@@ -92,6 +96,11 @@ class Rule:
             return number.value, number.value
         low, high = (number.value if end is None else end for end in (number.lower, number.upper))
         return (high, low) if self.at_most is not None else (low, high)
+
+    def _unsure(self, number: Number) -> bool:
+        """Whether a bound is of a confidence that shows nothing."""
+        sure = number.confidence is None or number.confidence >= LEAST_CONFIDENCE
+        return self.by == "bound" and number.kind == "statistical" and not sure
 
     def _beyond(self, value: float, limit: float | None = None) -> bool:
         """Whether a value is on the wrong side of the limit."""

@@ -150,7 +150,9 @@ class PrivateValues(Imputation):
         known = ~np.isnan(features)
         unit = np.clip((np.where(known, features, 0.0) - (upper + lower) / 2) / ((upper - lower) / 2), -1, 1)
         one_hot = [column for columns in self._one_hot for column in columns]
-        unit[:, one_hot] = np.where(known[:, one_hot], features[:, one_hot], 0.0) > 0.5
+        for columns in self._one_hot:  # the first level that a row has: a row that has several counts once, too
+            has = np.where(known[:, columns], features[:, columns], 0.0) > 0.5
+            unit[:, columns] = has & (np.cumsum(has, axis=1) == 1)
         whole_cells = np.round(FINENESS * np.where(known, unit, 0.0)).astype(np.int64)
         counts = FINENESS * known.sum(0)
         counts[one_hot] = 0

@@ -157,7 +157,7 @@ def _processes(plan: Plan, jobs: int) -> Iterator[Run]:
     attempts = count()
 
     def run(chunks: Iterable[Chunk], _: Mapping[Chunk, Failure]) -> Iterator[Outcome]:
-        options = {"backend": "loky", "initializer": prepare_worker, "initargs": (next(attempts),)}
+        options = {"backend": "loky", "initializer": prepare_worker, "initargs": (os.getpid(), next(attempts))}
         return _surviving(plan, job, chunks, {"n_jobs": max(2, jobs), **options})
 
     with importing_nothing_here(), private_folder() as folder:

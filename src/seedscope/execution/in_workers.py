@@ -35,7 +35,12 @@ def in_workers(
         return
     from joblib import Parallel, delayed
 
-    local: dict[str, Any] = {"backend": "loky", "n_jobs": jobs or os.cpu_count() or 1, "initializer": prepare_worker}
+    local: dict[str, Any] = {
+        "backend": "loky",
+        "n_jobs": jobs or os.cpu_count() or 1,
+        "initializer": prepare_worker,
+        "initargs": (os.getpid(),),
+    }
     options = local if configured_workers() is None else {}
     how = "generator" if in_order else "generator_unordered"
     with importing_nothing_here():

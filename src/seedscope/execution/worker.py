@@ -145,11 +145,14 @@ def _unlike(expected: Expected) -> str:
     return f"it differs in {', '.join(unlike)}" if unlike else "nothing that is known differs"
 
 
-def prepare_worker(_attempt: int = 0) -> None:
-    """Prepare a worker process, and let it end with the process that started it; who stops that one stops all."""
+def prepare_worker(parent: int, _attempt: int = 0) -> None:
+    """Prepare a worker process, and let it end with the process that started it; who stops that one stops all.
+
+    The parent says who it is: it may be gone before a worker on a busy machine could ask.
+    """
+    threading.Thread(target=leave_with, args=(parent,), daemon=True).start()
     prepare_process()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=leave_with, args=(os.getppid(),), daemon=True).start()
 
 
 def leave_with(parent: int) -> None:

@@ -53,7 +53,7 @@ class Model:
 
     @property
     def convex(self) -> bool:
-        """Whether the training loss is convex in the parameters."""
+        """Whether it is logistic regression, whose loss is convex and bends as known: no other model may say so."""
         return False
 
     @property

@@ -32,6 +32,7 @@ from seedscope.datasets import (
     with_imputation,
 )
 from seedscope.mechanisms import Conditions, Guarantee, Mechanism, Recordable
+from seedscope.models import Logistic
 from seedscope.planning.chunks import Chunk, ChunkShape, choose_chunk_shape
 from seedscope.planning.description import DataFacts, Description, GridFacts, ModelFacts, Preprocessing
 from seedscope.planning.grid import Grid, first_of_each
@@ -395,6 +396,10 @@ def _check(plan: Plan) -> None:
     """Raise where mechanism, model, data and grid do not go together."""
     known = isinstance(plan.mechanism, Mechanism)
     require(known, f"mechanism must be one of Seedscope's, such as SGD(), got {plan.mechanism!r}.")
+    claimed = (
+        f"only logistic regression is taken as convex, since bounds hold for it; {plan.model!r} must not say it is."
+    )
+    require(not plan.model.convex or isinstance(plan.model, Logistic), claimed, "model")
     if plan.mechanism.takes_network:
         require_networks(f"{plan.mechanism.name}, which takes gradient steps,")
     if plan.watched is not None:
