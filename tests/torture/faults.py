@@ -95,7 +95,7 @@ def _flipped(file: Path, other: Path, draw: random.Random) -> None:
 
 
 def _another(file: Path, other: Path, draw: random.Random) -> None:
-    file.write_bytes(other.read_bytes())
+    file.write_bytes(other.read_bytes() if other.is_file() else b"")  # the other may be a pipe by now, or a folder
 
 
 def _folder(file: Path, other: Path, draw: random.Random) -> None:
