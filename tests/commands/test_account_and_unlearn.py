@@ -99,6 +99,7 @@ def without(*people: int, **changes: int) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_a_later_person_is_asked_about_in_runs_without_the_earlier_ones(store: Path, tmp_path: Path) -> None:
     left = tmp_path / "left"
     without(3)(left)
@@ -116,6 +117,7 @@ def test_a_later_person_is_asked_about_in_runs_without_the_earlier_ones(store: P
     assert "--public-size keeps their chance as it is" in after["assumes"]
 
 
+@pytest.mark.slow
 def test_with_a_public_number_of_rows_nothing_is_assumed_but_that_nobody_saw_the_model(tmp_path: Path) -> None:
     for place, gone in enumerate(((), (3,))):
         without(*gone, public_size=40)(tmp_path / str(place))
@@ -124,6 +126,7 @@ def test_with_a_public_number_of_rows_nothing_is_assumed_but_that_nobody_saw_the
     assert found["assumes"] == "requests were made without seeing the model"
 
 
+@pytest.mark.slow
 def test_runs_on_something_else_than_what_is_left_are_refused(store: Path, tmp_path: Path) -> None:
     asked = ["unlearn", store, "--person", 3, "--person", 11, "--after"]
     wrong = {

@@ -77,6 +77,7 @@ train(table(), ObjectivePerturbation(1.0), grid=Grid(int(sys.argv[2])), store=Pa
 """
 
 
+@pytest.mark.slow
 def test_flags_of_the_compiler_are_another_environment(tmp_path: Path) -> None:
     def grown(seeds: int, flags: str) -> subprocess.CompletedProcess[str]:
         given = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -71,6 +71,7 @@ def test_the_latest_number_of_seeds_costs_little_more_than_a_fixed_plan() -> Non
         assert models_needed_exact(error, 0.95, examples) <= latest <= 1.2 * models_needed_exact(error, 0.95, examples)
 
 
+@pytest.mark.slow
 def test_grown_models_are_those_of_one_large_training() -> None:
     data, mechanism = table(), ObjectivePerturbation(1.0)
     found = train_until(data, mechanism, error=0.4)
@@ -173,6 +174,7 @@ def test_what_cannot_be_aimed_at_is_refused(options: dict[str, Any], words: str)
         train_until(table(), SGD(steps=2), **({"error": 0.5} | options))
 
 
+@pytest.mark.slow
 def test_it_takes_what_train_takes_and_announces_and_verifies_once(tmp_path: Path) -> None:
     seen: list[Estimate] = []
     options: Any = {"error": 0.3, "store": tmp_path / "store", "jobs": 1}

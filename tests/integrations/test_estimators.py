@@ -352,6 +352,7 @@ def test_a_function_is_audited_like_an_estimator_that_does_the_same() -> None:
     assert one.label == "fitted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_functions_that_read_the_same_are_not_taken_for_each_other(jobs: int) -> None:
     X, y = people()

@@ -31,7 +31,10 @@ def kind(model: Any) -> str:
     return str(model.privacy_.epsilon.kind)
 
 
-@pytest.mark.parametrize("method", ["objective", "output", pytest.param("dpsgd", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "method",
+    ["objective", pytest.param("output", marks=pytest.mark.slow), pytest.param("dpsgd", marks=pytest.mark.slow)],
+)
 def test_scikit_learns_own_checks_pass(method: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeedscopeWarning)

@@ -291,6 +291,7 @@ def test_the_identity_tells_apart_what_trains_differently() -> None:
     assert identity(scaled_pair([1, 2, 3])) == identity(scaled_pair([1, 2, 3]))
 
 
+@pytest.mark.slow
 def test_the_identity_of_a_users_network_is_the_same_in_another_process() -> None:
     code = """
 import equinox as eqx, jax

@@ -131,6 +131,7 @@ def test_the_card_says_what_counts_as_public_and_what_is_not_covered(tmp_path: P
     assert "The people of a test part: no ε is about them" in card
 
 
+@pytest.mark.slow
 def test_a_release_whose_number_of_rows_could_show_says_so(tmp_path: Path) -> None:
     given = ("breast-cancer", "--mechanism", "dpsgd", "--steps", "300", "--batch-size", "20")
     with pytest.warns(SeedscopeWarning, match="give --public-size"):

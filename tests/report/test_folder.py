@@ -95,6 +95,7 @@ def test_rendering_again_gives_the_same_page(tmp_path: Path) -> None:
     assert page.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_charts_are_written_for_every_level(tmp_path: Path) -> None:
     write_report(tmp_path, sample_report(people=5, epsilons=(1.0, 2.0)))
     paths = folder.write_charts(tmp_path, "svg")
@@ -142,7 +143,7 @@ def private_run(place: Path) -> None:
     (place / ".writing-4711" / "individuals.csv").write_text("people")
 
 
-@pytest.mark.parametrize("movable", [True, False], ids=["", "a mounted folder"])
+@pytest.mark.parametrize("movable", [True, pytest.param(False, marks=pytest.mark.slow, id="a mounted folder")])
 def test_nothing_private_is_left_beside_a_public_page(
     tmp_path: Path, movable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,6 +173,7 @@ def test_an_interval_of_one_number_is_not_shown() -> None:
     assert 'class="interval"' not in render_page(without_width(sample_report()))
 
 
+@pytest.mark.slow
 def test_the_charts_library_is_what_its_package_has() -> None:
     spec = importlib.util.spec_from_file_location("make_vega", Path(__file__).parents[2] / "docs" / "make_vega.py")
     assert spec is not None

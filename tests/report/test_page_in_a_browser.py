@@ -574,7 +574,8 @@ def small_pages() -> dict[str, str]:
     """Return the other pages that are made: a comparison, remedies, and the sheet of one person."""
     number = {"value": 0.709, "kind": "statistical", "lower": 0.626, "upper": 0.793, "confidence": 0.95}
     names = ("accuracy", "disagreement", "arbitrary_share", "most_exposed", "advantage_upper", "epsilon", "undecided")
-    row = {"delta": 1e-6, "spending": "composed"} | dict.fromkeys(names, number)
+    curve = {"mu": number, "true_positive_rates": [{"false_positive_rate": 0.01, "at_most": 0.027}]}
+    row = {"delta": 1e-6, "spending": "composed", "trade_off": curve} | dict.fromkeys(names, number)
     titles = ("objective perturbation, Gaussian", "output perturbation", "abstain unless 3 models agree")
     rows = [{"title": title, "name": title} | row for title in titles]
     said = {"data": "patients", "models": 600, "sentences": ["Best of all.", "Cheapest for 5 %.", "Each ε is proved."]}

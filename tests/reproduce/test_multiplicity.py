@@ -161,6 +161,7 @@ def test_tables_give_every_column_with_every_calibration(monkeypatch: pytest.Mon
     assert set(part.charts) == {"figure-3-privacy", "figure-5a-distributions", "figure-7-viable-range"}
 
 
+@pytest.mark.slow
 def test_cells_come_back_in_order_from_several_processes() -> None:
     cells = [Cell("breast-cancer", epsilon, study.PROVED, 10) for epsilon in (0.5, 1.0, 2.0)]
     seen = []

@@ -18,6 +18,7 @@ PROBLEMS = [
 CANDIDATES, PRIOR = (-0.9, 0.1, 0.7), np.array([0.3, 0.5, 0.2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "scale", "feature"), PROBLEMS)
 def test_information_of_a_record_is_in_its_interval(law: Law, scale: float, feature: float) -> None:
     line = Line(law, scale)

@@ -170,6 +170,7 @@ def test_no_attack_on_objective_perturbation_beats_the_ceiling(epsilon: float, c
 # --- DP-SGD: runs with the candidate drawn --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "epsilon"),
     [(ss.mlp(4), 6.0), *(pytest.param(*one, marks=pytest.mark.slow) for one in product(MODELS, (1.0, 3.0, 12.0)))],

@@ -66,6 +66,7 @@ def slow_release(private: PrivateSteps, network: Any, classes: int, truth: int, 
     return logs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "classes", "init", "options"),
     [

@@ -153,6 +153,7 @@ def test_a_runs_losses_are_the_sum_over_steps_written_out(model: Any, relation: 
         np.testing.assert_allclose(recorded, total, rtol=2e-3, atol=3e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 @pytest.mark.parametrize("model", [logistic(), NETWORK])
 def test_people_of_one_row_each_lose_what_their_rows_lose(model: Any, relation: Any) -> None:
@@ -197,6 +198,7 @@ def test_other_relations_networks_and_classes_pass_too(case: dict[str, Any]) -> 
     assert audited(seeds=100, **case).alarms == ()
 
 
+@pytest.mark.slow
 def test_forgotten_noise_rings_the_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Noise.at
 
@@ -212,6 +214,7 @@ def test_forgotten_noise_rings_the_alarm(monkeypatch: pytest.MonkeyPatch) -> Non
         jax.clear_caches()
 
 
+@pytest.mark.slow
 def test_people_of_many_rows_are_held_against_an_attacker_who_is_told_of_some() -> None:
     data = of_persons(np.repeat(np.arange(4), [9, 10, 10, 11]))
     ensemble = train(data, DPSGD(**SETUP), grid=Grid(200), records=RECORDS, scaling=given_scaling(data), jobs=1)

@@ -50,7 +50,7 @@ def audited(model: Any = None, seeds: int = SEEDS, **changes: Any) -> SampledLos
 
 
 @pytest.mark.parametrize("smooth", [False, True])
-@pytest.mark.parametrize("model", [logistic(), mlp(4)])
+@pytest.mark.parametrize("model", [logistic(), pytest.param(mlp(4), marks=pytest.mark.slow)])
 def test_pulls_are_products_with_each_persons_clipped_gradient(model: Any, smooth: bool) -> None:
     network = network_of(model, (3,), 2)
     draw = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def test_pulls_are_products_with_each_persons_clipped_gradient(model: Any, smoot
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
-@pytest.mark.parametrize("model", [logistic(), mlp(2)])
+@pytest.mark.parametrize("model", [logistic(), pytest.param(mlp(2), marks=pytest.mark.slow)])
 def test_a_runs_losses_are_the_sum_over_steps_written_out(model: Any, relation: Any) -> None:
     data, steps = table(), 6
     schedule = Cosine(1.0) if relation == "replace_one" else 1.0
@@ -205,6 +205,7 @@ def test_a_network_passes_too() -> None:
     assert audited(mlp(4), seeds=100).alarms == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", ["half of the noise", "noise reused", "clipping off"])
 def test_a_planted_bug_rings_the_alarm(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if bug == "clipping off":
