@@ -65,6 +65,12 @@ def room_of(dotted: str) -> str:
 
 
 @cache
+def tree_of(file: Path) -> ast.Module:
+    """Return a file's syntax; each file is read once."""
+    return ast.parse(file.read_text())
+
+
+@cache
 def our_imports(sources: Path = SOURCES) -> tuple[Import, ...]:
     """Return every import of our own modules, those inside functions and for type checkers too."""
     return tuple(statement for file in sorted(sources.rglob("*.py")) for statement in imports_of(file, sources))
@@ -72,8 +78,7 @@ def our_imports(sources: Path = SOURCES) -> tuple[Import, ...]:
 
 def imports_of(file: Path, sources: Path = SOURCES) -> Iterator[Import]:
     """Yield one file's imports of our modules, `from seedscope import accounting` as one of that room."""
-    text = file.read_text()
-    lines, tree = text.splitlines(), ast.parse(text)
+    lines, tree = file.read_text().splitlines(), tree_of(file)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     inside = {id(child) for function in functions for child in ast.walk(function)}
     for node in ast.walk(tree):
@@ -98,7 +103,7 @@ def exported(module: str, sources: Path = SOURCES) -> set[str]:
     """Return the names that a package's `__init__`, or its stub where they are loaded late, takes from its modules."""
     place = sources.joinpath(*module.split(".")[1:]) / "__init__.py"
     front = stub if (stub := place.with_suffix(".pyi")).is_file() else place
-    lines = ast.parse(front.read_text()).body if front.is_file() else []
+    lines = tree_of(front).body if front.is_file() else []
     return {alias.name for line in lines if isinstance(line, ast.ImportFrom) for alias in line.names}
 
 

@@ -12,7 +12,7 @@ import pytest
 import seedscope as ss
 from seedscope import mechanisms
 from seedscope.mechanisms import Mechanism
-from tests.architecture import REASONS, ROOMS, SOURCES, Import, imports_of, is_package, our_imports, picture
+from tests.architecture import REASONS, ROOMS, SOURCES, Import, imports_of, is_package, our_imports, picture, tree_of
 
 ORDER = list(ROOMS)
 TESTS = Path(__file__).parent
@@ -162,7 +162,7 @@ def test_a_planted_breach_is_found(tmp_path: Path, file: str, line: str, rule: o
 
 def test_functions_are_short() -> None:
     """Half the functions fit in six lines, nine in ten in sixteen; a docstring is not counted."""
-    trees = [ast.parse(file.read_text()) for file in SOURCES.rglob("*.py")]
+    trees = [tree_of(file) for file in SOURCES.rglob("*.py")]
     functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     lengths = sorted(_length(function) for function in functions)
     assert lengths[len(lengths) // 2] <= 6
@@ -177,7 +177,7 @@ def test_the_public_packages_say_what_is_in_them() -> None:
 def class_tests(file: Path) -> list[int]:
     """Return the lines that ask whether something is of a mechanism's class: by `isinstance`, type or name."""
     own = {name for name, value in vars(mechanisms).items() if isinstance(value, type) and issubclass(value, Mechanism)}
-    asked = [node for node in ast.walk(ast.parse(file.read_text())) if _compares(node)]
+    asked = [node for node in ast.walk(tree_of(file)) if _compares(node)]
     return [
         node.lineno for node in asked if _words(node) & (own - {"Mechanism"})
     ]  # to be a mechanism at all is a check

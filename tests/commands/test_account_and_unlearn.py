@@ -83,6 +83,7 @@ def test_an_account_of_what_cannot_be_is_refused(options: list[Any], words: str)
     assert words in refused(*SETUP, *options)
 
 
+@pytest.mark.slow
 def test_requests_are_decided_in_their_order(store: Path) -> None:
     found = json.loads(ran("unlearn", store, "--person", 3, "--person", 11, "--budget", 1000, "--json"))
     assert [(one["person"], one["retrain"]) for one in found["requests"]] == [("3", False), ("11", False)]

@@ -60,6 +60,7 @@ def test_an_audit_ends_with_its_verdict_and_three_files(mechanism: str, table: P
     assert rows.columns[:6].tolist() == ["id", "part", "label", "group_team", "level", "epsilon"]
 
 
+@pytest.mark.slow
 def test_dpsgd_reaches_the_epsilon_that_was_asked_for(table: Path) -> None:
     options = shlex.split("--epsilon 3 --delta 1e-4 --batch-size 15 --epochs 2 --clip 0.3")
     audit(str(table), "--target", "sick", "--mechanism", "dpsgd", *options, *SMALL)
@@ -77,7 +78,7 @@ def test_dpsgd_reaches_the_epsilon_that_was_asked_for(table: Path) -> None:
     assert stored.description.records["norms"]["of"] == "neighbours"
 
 
-@pytest.mark.parametrize("mechanism", ["gaussian-objective", "dpsgd"])
+@pytest.mark.parametrize("mechanism", ["gaussian-objective", pytest.param("dpsgd", marks=pytest.mark.slow)])
 def test_a_public_audit_prints_nothing_that_depends_on_the_data(table: Path, mechanism: str) -> None:
     options = [str(table), "--target", "sick", "--epsilon", "1", "--public", "--mechanism", mechanism, *SMALL]
     with warnings.catch_warnings(record=True) as warned:

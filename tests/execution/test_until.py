@@ -101,6 +101,7 @@ def test_an_ensemble_knows_that_it_was_looked_at_and_its_intervals_are_the_anyti
     assert train(data, mechanism, grid=Grid(5)).latest is None
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_too_small_is_said_and_can_be_raised(tmp_path: Path) -> None:
     data, mechanism = table(), ObjectivePerturbation(0.2, calibration=Chaudhuri())
     short = train_until(data, mechanism, error=0.15, maximum=40, store=tmp_path / "store")

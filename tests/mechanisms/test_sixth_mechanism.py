@@ -71,6 +71,7 @@ def test_its_cost_is_known_before_it_trains() -> None:
     assert plan.shape.seeds > 1
 
 
+@pytest.mark.slow
 def test_a_store_opens_where_its_mechanism_is_not_known_and_says_so_when_it_is_asked_for(tmp_path: Path) -> None:
     trained(tmp_path / "store")
     program = (

@@ -86,7 +86,7 @@ def test_of_many_rows_the_first_are_a_mixture_and_the_others_are_told(rate: floa
 
 def test_whoever_is_told_of_some_rows_gains_no_less() -> None:
     draw = np.random.default_rng(5)
-    g, rate, steps = draw.normal(size=(10, 3)) / 3, 0.2, 4000
+    g, rate, steps = draw.normal(size=(10, 3)) / 3, 0.2, 2000
     inside, noise = draw.random((steps, 10)) < rate, draw.normal(size=(steps, 3))
     y = noise + inside @ g
     pulls = Pulls(jnp.asarray((noise @ g.T).T), jnp.asarray(np.repeat((g @ g.T)[..., None], steps, axis=-1)))
