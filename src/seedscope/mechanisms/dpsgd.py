@@ -181,8 +181,8 @@ class DPSGD(StepMechanism):
         long as the longest that bring models nearer to each other.
 
         >>> setting = Conditions(500, 2**0.5, width=31)
-        >>> found = DPSGD.for_last_weights(setting, 1.0, 1e-5)
-        >>> [round(float(one(setting).epsilon), 2) for one in (found.guarantee, found.last_iterate)]
+        >>> chosen = DPSGD.for_last_weights(setting, 1.0, 1e-5)
+        >>> [round(float(asked(setting).epsilon), 2) for asked in (chosen.guarantee, chosen.last_iterate)]
         [1.54, 1.0]
         """
         require_positive("epsilon", epsilon)
@@ -334,7 +334,7 @@ class DPSGD(StepMechanism):
 
         >>> mechanism = DPSGD(1.0, 400, 2000, noise_multiplier=16.0, clipping_norm=0.5, delta=1e-5, l2=0.05)
         >>> setting = Conditions(400, 2**0.5, width=31)
-        >>> [round(float(one(setting).epsilon), 2) for one in (mechanism.guarantee, mechanism.last_iterate)]
+        >>> [round(float(asked(setting).epsilon), 2) for asked in (mechanism.guarantee, mechanism.last_iterate)]
         [16.27, 1.51]
         """
         if self.l2 == 0:
